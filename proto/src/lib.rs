@@ -1,1 +1,10 @@
-//! portcullis-proto
+//! The words and the rules of Portcullis: wire types, the run's state machine, policy, digests.
+//!
+//! Authority: none. Everything here is values in, values out; whoever calls it owns the truth.
+//! Invariant: this crate reads no clock, opens no file, draws no random number and knows no
+//! runtime. Time, randomness, keys and policy verdicts come in as arguments.
+
+pub mod digest;
+pub mod ids;
+pub mod time;
+pub mod topology;
