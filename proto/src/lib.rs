@@ -8,3 +8,4 @@ pub mod digest;
 pub mod ids;
 pub mod time;
 pub mod topology;
+pub mod wake;

@@ -8,7 +8,7 @@ use portcullis_proto::topology::Lane;
 /// The longest body that is published or read, in bytes.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// How many runs one wake message names at most.
-pub const WAKE_RUNS_MAX: usize = 64;
+pub const WAKE_RUNS_MAX: usize = portcullis_proto::wake::RUNS_MAX;
 /// How long a publish waits for the broker's word before its outcome is unknown, in milliseconds.
 pub const CONFIRM_TIMEOUT_MS: u64 = 5_000;
 
