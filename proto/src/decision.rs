@@ -1,0 +1,302 @@
+//! Is this really that approver's decision, on exactly this request?
+//!
+//! Authority: the key ring, read from configuration. Ed25519 (RFC 8032) over a domain tag and
+//! the canonical JSON of the decision.
+//! Invariant: nothing here says yes. A decision that verifies is merely genuine; whether it
+//! counts is decided by the run it is addressed to.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::{Digest, canonical};
+use crate::ids::{ApprovalId, Nonce, Subject};
+use crate::time::Ms;
+
+/// Prefixed to the signed bytes, so that a signature for anything else is none for a decision.
+pub const DOMAIN_TAG: &[u8] = b"portcullis.decision.v1\n";
+/// The longest reason an approver may give, in bytes.
+pub const REASON_BYTES_MAX: usize = 1_024;
+/// The longest encoded decision, in bytes.
+pub const DECISION_BYTES_MAX: usize = 8_192;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    Approve,
+    Deny,
+}
+
+/// How a decision came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Channel {
+    Amqp,
+    Http,
+    Cli,
+    Console,
+}
+
+/// What an approver signs: every field, and nothing else, is covered by the signature.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Decision {
+    /// Always 1.
+    pub v: u32,
+    pub approval_id: ApprovalId,
+    /// The request's: a decision cannot be older than what it decides.
+    pub nonce: Nonce,
+    /// The digest of the exact call that was asked about.
+    pub args_hash: Digest,
+    pub verdict: Verdict,
+    pub approver: Subject,
+    pub channel: Channel,
+    /// The approver's own clock. A record, never a criterion.
+    pub issued_at: Ms,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl Decision {
+    /// The bytes that are signed: [`DOMAIN_TAG`], then the RFC 8785 form of the decision.
+    #[must_use]
+    pub fn signed_bytes(&self) -> Vec<u8> {
+        let value = serde_json::to_value(self).expect("a decision is strings and small numbers");
+        let mut bytes = DOMAIN_TAG.to_vec();
+        // A time beyond 2^53 has no canonical form; such a decision verifies under no signature.
+        bytes.extend(canonical(&value).unwrap_or_else(|_| b"!".to_vec()));
+        bytes
+    }
+}
+
+/// An Ed25519 signature, written in Base64.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Signature(pub [u8; 64]);
+
+/// A decision and the proof of it, as it travels and as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SignedDecision {
+    pub decision: Decision,
+    /// Which key of the ring.
+    pub key_id: String,
+    pub sig: Signature,
+}
+
+/// Why bytes are no decision.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DecisionError {
+    #[error("a decision is at most {DECISION_BYTES_MAX} bytes long, this one {0}")]
+    TooLarge(usize),
+    #[error("not a signed decision: {0}")]
+    Unreadable(String),
+    #[error("decisions of version {0} are not known to this release")]
+    UnknownVersion(u32),
+    #[error("a reason is at most {REASON_BYTES_MAX} bytes long, this one {0}")]
+    ReasonTooLong(usize),
+}
+
+impl SignedDecision {
+    /// Reads a decision from the wire. Unknown fields are refused: they would be unsigned.
+    ///
+    /// # Errors
+    /// Whatever keeps it from being one well-formed decision of a known version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecisionError> {
+        if DECISION_BYTES_MAX < bytes.len() {
+            return Err(DecisionError::TooLarge(bytes.len()));
+        }
+        let signed: Self = serde_json::from_slice(bytes)
+            .map_err(|why| DecisionError::Unreadable(why.to_string()))?;
+        if signed.decision.v != 1 {
+            return Err(DecisionError::UnknownVersion(signed.decision.v));
+        }
+        match &signed.decision.reason {
+            Some(reason) if REASON_BYTES_MAX < reason.len() => {
+                Err(DecisionError::ReasonTooLong(reason.len()))
+            }
+            Some(_) | None => Ok(signed),
+        }
+    }
+}
+
+/// For whom a key may speak.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Speaker {
+    /// An approver service signs for itself.
+    Approver(Subject),
+    /// The scheduler signs what came in over HTTP, console or CLI, naming who proved who they are.
+    Notary,
+}
+
+/// Why a decision is not genuine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Forged {
+    #[error("no key of that id is configured")]
+    UnknownKey,
+    #[error("that key may not speak for this approver")]
+    WrongSpeaker,
+    #[error("the signature does not match")]
+    BadSignature,
+}
+
+/// The public keys whose word counts.
+#[derive(Clone, Debug, Default)]
+pub struct KeyRing {
+    keys: BTreeMap<String, (Speaker, [u8; 32])>,
+}
+
+impl KeyRing {
+    /// Adds a public key under an id; `false` when the id is taken.
+    pub fn add(&mut self, key_id: &str, speaker: Speaker, public: [u8; 32]) -> bool {
+        if self.keys.contains_key(key_id) {
+            return false;
+        }
+        self.keys.insert(key_id.to_owned(), (speaker, public));
+        true
+    }
+
+    /// Checks that a decision is genuine.
+    ///
+    /// # Errors
+    /// When its key is unknown, may not speak for its approver, or did not sign these bytes.
+    pub fn verify(&self, signed: &SignedDecision) -> Result<(), Forged> {
+        let (speaker, public) = self.keys.get(&signed.key_id).ok_or(Forged::UnknownKey)?;
+        match speaker {
+            Speaker::Approver(subject) if *subject != signed.decision.approver => {
+                return Err(Forged::WrongSpeaker);
+            }
+            Speaker::Approver(_) | Speaker::Notary => {}
+        }
+        ring::signature::UnparsedPublicKey::new(&ring::signature::ED25519, public)
+            .verify(&signed.decision.signed_bytes(), &signed.sig.0)
+            .map_err(|_| Forged::BadSignature)
+    }
+}
+
+impl std::fmt::Debug for Signature {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&data_encoding::BASE64.encode(&self.0))
+    }
+}
+
+impl Serialize for Signature {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&data_encoding::BASE64.encode(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Signature {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let wrong = || serde::de::Error::custom("a signature is 64 bytes in Base64");
+        let bytes = data_encoding::BASE64.decode(text.as_bytes()).map_err(|_| wrong())?;
+        Ok(Self(bytes.try_into().map_err(|_| wrong())?))
+    }
+}
+
+impl schemars::JsonSchema for Signature {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Signature".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "description": "64 bytes in Base64" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{JobKey, RunId, ShardCount, Tenant};
+    use ring::signature::KeyPair as _;
+
+    fn pair(seed: u8) -> ring::signature::Ed25519KeyPair {
+        ring::signature::Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap()
+    }
+
+    fn public(seed: u8) -> [u8; 32] {
+        pair(seed).public_key().as_ref().try_into().unwrap()
+    }
+
+    fn decision() -> Decision {
+        let key = JobKey::api(&Tenant::new("t").unwrap(), b"x");
+        let run = RunId::of(&key, ShardCount::new(1).unwrap());
+        Decision {
+            v: 1,
+            approval_id: ApprovalId::of(&run, 0, 1),
+            nonce: Nonce([7; 16]),
+            args_hash: Digest::of_bytes(b"args"),
+            verdict: Verdict::Approve,
+            approver: Subject::new("alice").unwrap(),
+            channel: Channel::Amqp,
+            issued_at: Ms(5),
+            reason: None,
+        }
+    }
+
+    fn sign(decision: Decision, seed: u8, key_id: &str) -> SignedDecision {
+        let sig = pair(seed).sign(&decision.signed_bytes());
+        let sig = Signature(sig.as_ref().try_into().unwrap());
+        SignedDecision { decision, key_id: key_id.into(), sig }
+    }
+
+    fn ring() -> KeyRing {
+        let mut ring = KeyRing::default();
+        assert!(ring.add("alice-1", Speaker::Approver(Subject::new("alice").unwrap()), public(1)));
+        assert!(ring.add("notary", Speaker::Notary, public(2)));
+        assert!(!ring.add("notary", Speaker::Notary, public(3)), "an id stands for one key");
+        ring
+    }
+
+    #[test]
+    fn a_genuine_decision_verifies_whoever_wrote_its_json() {
+        let signed = sign(decision(), 1, "alice-1");
+        assert_eq!(ring().verify(&signed), Ok(()));
+        let wire = serde_json::to_vec(&signed).unwrap();
+        assert_eq!(SignedDecision::decode(&wire).unwrap(), signed);
+        assert_eq!(ring().verify(&sign(decision(), 2, "notary")), Ok(()));
+    }
+
+    #[test]
+    fn any_changed_field_breaks_the_signature() {
+        let genuine = sign(decision(), 1, "alice-1");
+        let changes: [fn(&mut Decision); 6] = [
+            |d| d.verdict = Verdict::Deny,
+            |d| d.nonce = Nonce([8; 16]),
+            |d| d.args_hash = Digest::of_bytes(b"other"),
+            |d| d.issued_at = Ms(6),
+            |d| d.reason = Some("because".into()),
+            |d| d.channel = Channel::Http,
+        ];
+        for change in changes {
+            let mut forged = genuine.clone();
+            change(&mut forged.decision);
+            assert_eq!(ring().verify(&forged), Err(Forged::BadSignature));
+        }
+    }
+
+    #[test]
+    fn a_key_speaks_only_for_its_owner() {
+        let mut other = decision();
+        other.approver = Subject::new("bob").unwrap();
+        assert_eq!(ring().verify(&sign(other, 1, "alice-1")), Err(Forged::WrongSpeaker));
+        assert_eq!(ring().verify(&sign(decision(), 1, "nobody")), Err(Forged::UnknownKey));
+        assert_eq!(ring().verify(&sign(decision(), 3, "alice-1")), Err(Forged::BadSignature));
+    }
+
+    #[test]
+    fn what_is_no_decision_is_refused() {
+        let good = serde_json::to_value(sign(decision(), 1, "alice-1")).unwrap();
+        let mut unsigned_extra = good.clone();
+        unsigned_extra["decision"]["also"] = "yes".into();
+        let mut newer = good.clone();
+        newer["decision"]["v"] = 2.into();
+        let mut long = good.clone();
+        long["decision"]["reason"] = "x".repeat(REASON_BYTES_MAX + 1).into();
+        for value in [unsigned_extra, newer, long, serde_json::json!({}), serde_json::json!(1)] {
+            let bytes = serde_json::to_vec(&value).unwrap();
+            assert!(SignedDecision::decode(&bytes).is_err(), "{value}");
+        }
+        assert!(SignedDecision::decode(&vec![b' '; DECISION_BYTES_MAX + 1]).is_err());
+    }
+}

@@ -1,0 +1,185 @@
+//! How a request reaches people, and what their answers do.
+
+use crate::approval::{Approval, Delivery, State, USE_BY_MS, Vote};
+use crate::decision::{KeyRing, SignedDecision, Verdict};
+use crate::denial::{Denial, DenialCode};
+use crate::ids::ApprovalId;
+use crate::journal::Fact;
+use crate::run::apply::Draft;
+use crate::run::event::Standing;
+use crate::run::{Phase, Reject};
+
+/// The place of the call that this approval belongs to.
+fn place(draft: &Draft, id: &ApprovalId) -> Result<usize, Reject> {
+    draft.next.approval(id).ok_or(Reject::UnknownApproval)?;
+    usize::try_from(id.call()).map_err(|_| Reject::UnknownApproval)
+}
+
+/// The request, if it is still open.
+fn open(draft: &mut Draft, at: usize) -> Result<&mut Approval, Reject> {
+    let approval = draft.next.calls[at].pending_approval_mut().ok_or(Reject::AlreadyDecided)?;
+    match &approval.state {
+        State::Requested(_) => Ok(approval),
+        State::Refused(denial) => Err(why_closed(denial)),
+        State::Approved { .. } => Err(Reject::AlreadyDecided),
+    }
+}
+
+fn why_closed(denial: &Denial) -> Reject {
+    match denial.code {
+        DenialCode::ApprovalTimedOut | DenialCode::GrantStale => Reject::Late { at: denial.at },
+        DenialCode::Denied
+        | DenialCode::NoApprover
+        | DenialCode::NoTime
+        | DenialCode::LicenceGone
+        | DenialCode::Withdrawn
+        | DenialCode::QuorumUnreachable
+        | DenialCode::ApprovalRequiredUnattended
+        | DenialCode::PolicyDenied
+        | DenialCode::PolicyError
+        | DenialCode::OperandDrift
+        | DenialCode::ApprovalStoreUnavailable => Reject::AlreadyDecided,
+    }
+}
+
+pub(super) fn published(draft: &mut Draft, id: &ApprovalId, rev: u32) -> Result<(), Reject> {
+    let at = place(draft, id)?;
+    let approval = open(draft, at)?;
+    if approval.rev != rev {
+        return Err(Reject::StaleRevision);
+    }
+    match approval.state {
+        State::Requested(Delivery::Unsent(_) | Delivery::InboxOnly) => {
+            approval.state = State::Requested(Delivery::Published);
+            draft.note(Fact::Published { approval: id.clone(), rev });
+            Ok(())
+        }
+        State::Requested(Delivery::Published) | State::Approved { .. } | State::Refused(_) => {
+            Err(Reject::NothingDue)
+        }
+    }
+}
+
+pub(super) fn unroutable(draft: &mut Draft, id: &ApprovalId, rev: u32) -> Result<(), Reject> {
+    let at = place(draft, id)?;
+    let now = draft.now;
+    let approval = open(draft, at)?;
+    if approval.rev != rev {
+        return Err(Reject::StaleRevision);
+    }
+    match approval.state {
+        State::Requested(Delivery::Unsent(_)) => {}
+        State::Requested(Delivery::Published | Delivery::InboxOnly)
+        | State::Approved { .. }
+        | State::Refused(_) => return Err(Reject::NothingDue),
+    }
+    if approval.inbox {
+        approval.state = State::Requested(Delivery::InboxOnly);
+        return Ok(());
+    }
+    let denial = approval.denial(DenialCode::NoApprover, now);
+    draft.note(Fact::Unroutable { approval: id.clone() });
+    draft.refuse(at, denial);
+    draft.rouse();
+    Ok(())
+}
+
+/// Counts one decision. A forged or mistaken one is its sender's affair: it must not close the
+/// request for everybody else.
+pub(super) fn decide(
+    draft: &mut Draft,
+    signed: &SignedDecision,
+    standing: Standing,
+    keys: &KeyRing,
+) -> Result<(), Reject> {
+    let decision = &signed.decision;
+    let at = place(draft, &decision.approval_id)?;
+    let approval = draft.next.calls[at].approval().ok_or(Reject::UnknownApproval)?;
+    keys.verify(signed).map_err(Reject::Forged)?;
+    if approval.nonce != decision.nonce {
+        return Err(Reject::WrongNonce);
+    }
+    if approval.args_hash != decision.args_hash {
+        return Err(Reject::WrongArgs);
+    }
+    let eligible = approval.eligible.contains(&decision.approver);
+    if !eligible || standing != Standing::Member {
+        return Err(Reject::NotEligible);
+    }
+    let earlier = approval.vote_of(&decision.approver).map(|v| v.signed.decision.verdict);
+    match (earlier, &approval.state) {
+        (Some(verdict), _) if verdict == decision.verdict => return Err(Reject::AlreadySo),
+        (Some(_), State::Requested(_)) => return Err(Reject::AlreadyVoted),
+        (Some(_) | None, State::Approved { .. }) => return Err(Reject::AlreadyDecided),
+        (Some(_) | None, State::Refused(denial)) => return Err(why_closed(denial)),
+        (None, State::Requested(_)) => {}
+    }
+    // An ended run has no open request; a call that started has none either.
+    open(draft, at)?;
+    count(draft, at, signed);
+    draft.firm();
+    draft.rouse();
+    Ok(())
+}
+
+fn count(draft: &mut Draft, at: usize, signed: &SignedDecision) {
+    let (now, cap) = (draft.now, draft.next.hard_cap);
+    let decision = &signed.decision;
+    let id = decision.approval_id.clone();
+    draft.note(Fact::Voted {
+        approval: id.clone(),
+        by: decision.approver.clone(),
+        verdict: decision.verdict,
+        channel: decision.channel,
+    });
+    let Some(approval) = draft.next.calls[at].pending_approval_mut() else { return };
+    approval.votes.push(Vote { at: now, signed: signed.clone() });
+    match decision.verdict {
+        Verdict::Approve => {
+            let (deadline, use_by) = (approval.deadline, now.plus(USE_BY_MS).min(cap));
+            let enough = usize::from(approval.need.max(1)) <= approval.approvals();
+            if enough {
+                approval.state = State::Approved { at: now, use_by };
+                draft.note(Fact::Approved { approval: id.clone(), use_by });
+                draft.drop_licence(id.clone());
+            }
+            draft.not_after(deadline);
+            draft.require(id);
+            draft.need_steady_clock = true;
+        }
+        Verdict::Deny => {
+            let mut denial = approval.denial(DenialCode::Denied, now);
+            denial.by = Some(decision.approver.clone());
+            denial.detail.clone_from(&decision.reason);
+            draft.refuse(at, denial);
+        }
+    }
+}
+
+pub(super) fn licence_gone(draft: &mut Draft, id: &ApprovalId) -> Result<(), Reject> {
+    void(draft, id, DenialCode::LicenceGone)
+}
+
+pub(super) fn policy_changed(draft: &mut Draft, id: &ApprovalId) -> Result<(), Reject> {
+    void(draft, id, DenialCode::Withdrawn)
+}
+
+/// Refuses a request, or an approval that was not used yet.
+fn void(draft: &mut Draft, id: &ApprovalId, code: DenialCode) -> Result<(), Reject> {
+    let at = place(draft, id)?;
+    let now = draft.now;
+    if matches!(draft.next.phase, Phase::Ended(_)) {
+        return Err(Reject::Terminal);
+    }
+    let approval = draft.next.calls[at].pending_approval_mut().ok_or(Reject::AlreadyStarted)?;
+    let denial = match (&approval.state, code) {
+        (State::Refused(denial), _) => return Err(why_closed(denial)),
+        // An approved request has no licence any more: that it is gone says nothing.
+        (State::Approved { .. }, DenialCode::LicenceGone) => return Err(Reject::AlreadyDecided),
+        (State::Approved { .. } | State::Requested(_), code) => approval.denial(code, now),
+    };
+    draft.refuse(at, denial);
+    draft.firm();
+    draft.rouse();
+    Ok(())
+}
