@@ -4,4 +4,16 @@
 //! Invariant: no rule lives here. What may happen is decided in `portcullis-proto`; this crate
 //! makes it durable and carries out what the durable state asks for.
 
+mod commit;
+pub mod drive;
+mod effects;
+pub mod meters;
+pub mod payload;
 pub mod ports;
+pub mod record;
+pub mod surroundings;
+pub mod sweep;
+
+pub use commit::FeedLine;
+pub use drive::{Engine, Held, StepError};
+pub use effects::Accepted;

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use portcullis_proto::digest::Digest;
 use portcullis_proto::ids::{ApprovalId, Epoch, OpId, ReminderName, RunId, Shard, ShardCount};
+pub use portcullis_proto::run::Durability;
 use portcullis_proto::time::Ms;
 use portcullis_proto::topology;
 
@@ -85,15 +86,6 @@ pub struct Stored {
 pub struct Loaded {
     pub stored: Option<Stored>,
     pub now: Ms,
-}
-
-/// May the caller act on the commit once it is answered?
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Durability {
-    /// A failover may take it back; losing it repeats work, never an effect.
-    Soft,
-    /// Answered only once it is on disk, and on every promotable replica.
-    Firm,
 }
 
 /// One entry of a list, such as `run.waiting` by creation or `ask.default` by deadline.

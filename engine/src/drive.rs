@@ -1,0 +1,247 @@
+//! The one loop that changes a run: load → apply → commit → perform.
+//!
+//! Authority: the store. A change counts once its commit is answered, and not before.
+//! Invariant: nobody else commits a run. What others can see (a request, a child, a wake) is done
+//! only after the commit that ordered it.
+//! If we crash between commit and perform: the record still asks for what was not done, and its
+//! timer repeats it.
+
+use std::sync::Arc;
+
+use portcullis_proto::ids::{ApprovalId, RunId};
+use portcullis_proto::run::{Change, Durability, Event, Reject, Run, fold};
+use portcullis_proto::time::Ms;
+
+use crate::meters::Meters;
+use crate::ports::{Bus, CommitError, Committed, RecordKey, Storage, StoreError, Version};
+use crate::record::{Record, RecordError};
+use crate::surroundings::{Draw as _, Surroundings};
+
+/// How often an event is applied again after another commit came first.
+pub const CONFLICTS_MAX: u32 = 8;
+/// The longest pause before applying it again, in milliseconds.
+const CONFLICT_PAUSE_MS_MAX: u64 = 20;
+
+/// A record as it was last seen, with the version to commit against.
+#[derive(Clone, Debug)]
+pub struct Held {
+    pub record: Record,
+    pub version: Version,
+    /// The store's time when it was read or committed, and this process's then.
+    pub now: Ms,
+    boot_ms: i64,
+}
+
+impl Held {
+    #[must_use]
+    pub fn run(&self) -> &Run {
+        &self.record.run
+    }
+}
+
+/// Why an event had no effect, or none that may be acted on.
+#[derive(Debug, thiserror::Error)]
+pub enum StepError {
+    /// The rules say no. The run is shown as it was when they did.
+    #[error("{reject}")]
+    Rejected { reject: Reject, place: usize, held: Option<Box<Held>> },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error(transparent)]
+    Commit(CommitError),
+    #[error("{CONFLICTS_MAX} other commits came first")]
+    Contended,
+}
+
+impl StepError {
+    #[must_use]
+    pub fn reject(&self) -> Option<&Reject> {
+        match self {
+            Self::Rejected { reject, .. } => Some(reject),
+            Self::Store(_) | Self::Record(_) | Self::Commit(_) | Self::Contended => None,
+        }
+    }
+
+    /// Whether the store could not be asked, so that trying later may help.
+    #[must_use]
+    pub const fn is_outage(&self) -> bool {
+        matches!(
+            self,
+            Self::Store(StoreError::Unavailable(_))
+                | Self::Commit(
+                    CommitError::Unavailable(_) | CommitError::Unknown(_) | CommitError::NotDurable
+                )
+        )
+    }
+}
+
+/// Drives runs over one home's store and bus.
+pub struct Engine {
+    pub store: Arc<dyn Storage>,
+    pub bus: Arc<dyn Bus>,
+    pub surroundings: Arc<dyn Surroundings>,
+    pub meters: Meters,
+    pub(crate) tasks: tokio_util::task::TaskTracker,
+}
+
+impl Engine {
+    #[must_use]
+    pub fn new(
+        store: Arc<dyn Storage>,
+        bus: Arc<dyn Bus>,
+        surroundings: Arc<dyn Surroundings>,
+    ) -> Arc<Self> {
+        let tasks = tokio_util::task::TaskTracker::new();
+        Arc::new(Self { store, bus, surroundings, meters: Meters::default(), tasks })
+    }
+
+    /// The id that a job's run has in this store.
+    #[must_use]
+    pub fn run_id(&self, key: &portcullis_proto::ids::JobKey) -> RunId {
+        RunId::of(key, self.store.shape().shards)
+    }
+
+    /// Reads a run. The record is as it was committed; see `effective` for what time has decided.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or holds no run under the id.
+    pub async fn load(&self, id: &RunId) -> Result<(Option<Held>, Ms), StepError> {
+        let loaded = self.store.load(&RecordKey::Run(id.clone())).await?;
+        let boot_ms = self.surroundings.boot_ms();
+        let held = match loaded.stored {
+            Some(stored) => Some(Held {
+                record: Record::decode(&stored.bytes)?,
+                version: stored.version,
+                now: loaded.now,
+                boot_ms,
+            }),
+            None => None,
+        };
+        Ok((held, loaded.now))
+    }
+
+    /// Applies events to a run as one commit, from a fresh read.
+    ///
+    /// # Errors
+    /// See [`StepError`].
+    pub async fn send(self: &Arc<Self>, id: &RunId, events: &[Event]) -> Result<Held, StepError> {
+        self.step(id, None, events).await
+    }
+
+    /// Applies events to a run as one commit, from what the caller holds if it is still current.
+    ///
+    /// # Errors
+    /// See [`StepError`].
+    pub async fn step(
+        self: &Arc<Self>,
+        id: &RunId,
+        held: Option<Held>,
+        events: &[Event],
+    ) -> Result<Held, StepError> {
+        let mut known = held;
+        for _ in 0..=CONFLICTS_MAX {
+            let (before, now) = match known.take() {
+                Some(held) => {
+                    let passed = self.surroundings.boot_ms() - held.boot_ms;
+                    let now = held.now.plus(passed.max(0));
+                    (Some(held), now)
+                }
+                None => self.load(id).await?,
+            };
+            let change = match fold(before.as_ref().map(Held::run), events, now) {
+                Ok(change) => change,
+                Err((place, reject)) => {
+                    let held = before.map(Box::new);
+                    return Err(StepError::Rejected { reject, place, held });
+                }
+            };
+            match self.commit(id, before.as_ref(), &change, events).await {
+                Ok((committed, record)) => {
+                    let boot_ms = self.surroundings.boot_ms();
+                    let Committed { version, now } = committed;
+                    self.meters.changed(&change);
+                    self.perform(id, &record.run, change.effects);
+                    return Ok(Held { record, version, now, boot_ms });
+                }
+                Err(StepError::Commit(why)) => self.answer(id, why).await?,
+                Err(other) => return Err(other),
+            }
+        }
+        Err(StepError::Contended)
+    }
+
+    /// What a refused commit asks for before the events are applied again, if that can help.
+    async fn answer(self: &Arc<Self>, id: &RunId, why: CommitError) -> Result<(), StepError> {
+        match why {
+            CommitError::Conflict { .. } => {
+                tokio::time::sleep(self.surroundings.jitter(CONFLICT_PAUSE_MS_MAX)).await;
+                Ok(())
+            }
+            // Time moved between the read and the commit: the next read settles it.
+            CommitError::Late { .. } => Ok(()),
+            CommitError::Early { now } => Err(StepError::Commit(CommitError::Early { now })),
+            CommitError::Gone { approval, .. } => {
+                self.void(id, Event::LicenceGone { approval }).await
+            }
+            other @ (CommitError::Clock { .. }
+            | CommitError::Epoch
+            | CommitError::Policy { .. }
+            | CommitError::NotDurable
+            | CommitError::TooLarge { .. }
+            | CommitError::Unavailable(_)
+            | CommitError::Unknown(_)) => Err(StepError::Commit(other)),
+        }
+    }
+
+    /// Records that a request is void; the event that found out is applied again after that.
+    async fn void(self: &Arc<Self>, id: &RunId, event: Event) -> Result<(), StepError> {
+        match Box::pin(self.send(id, std::slice::from_ref(&event))).await {
+            Ok(_) | Err(StepError::Rejected { .. }) => Ok(()),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Voids an approval whose policy epoch has passed.
+    ///
+    /// # Errors
+    /// See [`StepError`].
+    pub async fn policy_changed(
+        self: &Arc<Self>,
+        id: &RunId,
+        approval: ApprovalId,
+    ) -> Result<(), StepError> {
+        self.void(id, Event::PolicyChanged { approval }).await
+    }
+
+    async fn commit(
+        &self,
+        id: &RunId,
+        before: Option<&Held>,
+        change: &Change,
+        events: &[Event],
+    ) -> Result<(Committed, Record), StepError> {
+        let previous = before.map(|held| &held.record);
+        let record = Record::after(previous, change.next.clone(), &change.journal);
+        let op = self.surroundings.op_id();
+        let commit = crate::commit::build(id, before, change, &record, op)?;
+        let began = self.surroundings.boot_ms();
+        let answer = match self.store.commit(commit.clone()).await {
+            // The same operation again is harmless and tells what became of the first.
+            Err(CommitError::Unknown(_)) if !starts_something(events) => {
+                self.store.commit(commit).await
+            }
+            answer => answer,
+        };
+        let took = self.surroundings.boot_ms() - began;
+        let firm = change.durability == Durability::Firm;
+        self.meters.committed(&answer, firm, took);
+        answer.map(|committed| (committed, record)).map_err(StepError::Commit)
+    }
+}
+
+/// A start whose reply was lost is not authorised, whatever the record says.
+fn starts_something(events: &[Event]) -> bool {
+    events.iter().any(|e| matches!(e, Event::StartTool { .. } | Event::SpawnChild { .. }))
+}

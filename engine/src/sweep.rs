@@ -1,0 +1,199 @@
+//! Turns overdue deadlines into events, to the millisecond. Every process does it; there is no
+//! leader.
+//!
+//! Authority: the store's timer and the store's clock. This process only guesses when to ask.
+//! Invariant: an entry is looked at, never taken away: a crash between the look and the commit
+//! loses nothing, and a sweeper that comes second finds nothing due.
+//! If we crash here: the other processes' sweepers, or the next process to start, do the same.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use portcullis_proto::ids::Shard;
+use portcullis_proto::run::{Event, Reject};
+use portcullis_proto::time::Ms;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, warn};
+
+use crate::drive::{Engine, StepError};
+use crate::ports::{Due, RecordKey};
+use crate::surroundings::Draw as _;
+
+/// How far ahead entries are read into local timers, in milliseconds.
+const LOOK_AHEAD_MS: i64 = 1_000;
+/// How often every shard is read, in milliseconds.
+const LOOK_MS: u64 = 250;
+/// How many entries one read returns.
+const PAGE: usize = 256;
+/// How many pages of one shard are read in one look.
+const PAGES_MAX: usize = 16;
+/// How many ticks are under way at once.
+const TICKS_MAX: usize = 256;
+/// An entry that cannot be worked off is left alone this long, doubled each time, in milliseconds.
+const SKIP_MS_FIRST: i64 = 1_000;
+const SKIP_MS_MAX: i64 = 60_000;
+/// After so many failures in a row an operator is told.
+const FAILURES_LOUD: u32 = 10;
+
+/// What to do about records of other kinds than runs.
+#[async_trait]
+pub trait OnDue: Send + Sync {
+    /// Works off a due record. `false`: it could not be, and is tried again later.
+    async fn due(&self, key: &RecordKey) -> bool;
+}
+
+/// Ignores reminders: for processes that fire none.
+#[derive(Clone, Copy, Debug)]
+pub struct RunsOnly;
+
+#[async_trait]
+impl OnDue for RunsOnly {
+    async fn due(&self, _: &RecordKey) -> bool {
+        true
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Failing {
+    times: u32,
+    until_boot_ms: i64,
+}
+
+/// One process's sweeper.
+pub struct Sweeper {
+    engine: Arc<Engine>,
+    others: Arc<dyn OnDue>,
+    permits: Arc<Semaphore>,
+    /// Entries that a local timer or tick already stands for, by the deadline it is for.
+    underway: Mutex<HashMap<RecordKey, Ms>>,
+    failing: Mutex<HashMap<RecordKey, Failing>>,
+}
+
+impl Sweeper {
+    #[must_use]
+    pub fn new(engine: Arc<Engine>, others: Arc<dyn OnDue>) -> Arc<Self> {
+        Arc::new(Self {
+            engine,
+            others,
+            permits: Arc::new(Semaphore::new(TICKS_MAX)),
+            underway: Mutex::new(HashMap::new()),
+            failing: Mutex::new(HashMap::new()),
+        })
+    }
+
+    /// Sweeps until `stop`.
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
+        let shards: Vec<Shard> = self.engine.store.shape().shards.all().collect();
+        while !stop.is_cancelled() {
+            let looks = shards.iter().map(|shard| self.look(*shard, &stop));
+            for looked in futures_util::future::join_all(looks).await {
+                if let Err(why) = looked {
+                    warn!(%why, "sweep could not read a timer");
+                    self.engine.meters.sweep_failed();
+                }
+            }
+            let pause = Duration::from_millis(LOOK_MS) + self.engine.surroundings.jitter(10);
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Reads what is due soon on a shard, and sets a timer for each.
+    async fn look(
+        self: &Arc<Self>,
+        shard: Shard,
+        stop: &CancellationToken,
+    ) -> Result<(), StepError> {
+        let mut until = None;
+        let mut offset = 0;
+        for _ in 0..PAGES_MAX {
+            let guess = match until {
+                Some(at) => at,
+                None => self.engine.store.now().await?.plus(LOOK_AHEAD_MS),
+            };
+            until = Some(guess);
+            let page = self.engine.store.due(shard, guess, offset, PAGE).await?;
+            let (count, boot_ms) = (page.entries.len(), self.engine.surroundings.boot_ms());
+            for entry in page.entries {
+                self.schedule(entry, page.now, boot_ms, stop);
+            }
+            if count < PAGE {
+                break;
+            }
+            // What is under way stays at the front until it is committed: look behind it.
+            offset += count;
+        }
+        Ok(())
+    }
+
+    fn schedule(self: &Arc<Self>, due: Due, now: Ms, boot_ms: i64, stop: &CancellationToken) {
+        let skipped = self
+            .failing
+            .lock()
+            .expect("no panic while held")
+            .get(&due.key)
+            .is_some_and(|failing| boot_ms < failing.until_boot_ms);
+        let known = {
+            let mut underway = self.underway.lock().expect("no panic while held");
+            !skipped && underway.insert(due.key.clone(), due.at) == Some(due.at)
+        };
+        if skipped || known {
+            return;
+        }
+        let wait = Duration::from_millis(u64::try_from(due.at.since(now)).unwrap_or(0));
+        let (sweeper, stop) = (Arc::clone(self), stop.clone());
+        self.engine.tasks.spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(wait) => sweeper.work_off(&due).await,
+            }
+            let mut underway = sweeper.underway.lock().expect("no panic while held");
+            if underway.get(&due.key) == Some(&due.at) {
+                underway.remove(&due.key);
+            }
+        });
+    }
+
+    async fn work_off(self: &Arc<Self>, due: &Due) {
+        let Ok(_permit) = self.permits.acquire().await else { return };
+        let done = match &due.key {
+            RecordKey::Run(_) => self.tick(due).await,
+            RecordKey::Reminder { .. } => self.others.due(&due.key).await,
+        };
+        let mut failing = self.failing.lock().expect("no panic while held");
+        if done {
+            failing.remove(&due.key);
+            return;
+        }
+        let times = failing.get(&due.key).map_or(1, |f| f.times.saturating_add(1));
+        let wait = SKIP_MS_FIRST.saturating_mul(1 << times.min(8)).min(SKIP_MS_MAX);
+        let until_boot_ms = self.engine.surroundings.boot_ms().saturating_add(wait);
+        failing.insert(due.key.clone(), Failing { times, until_boot_ms });
+        self.engine.meters.sweep_failed();
+        if times.is_multiple_of(FAILURES_LOUD) {
+            error!(record = due.key.store_key(), times, "W021 a deadline cannot be worked off");
+        }
+    }
+
+    async fn tick(self: &Arc<Self>, due: &Due) -> bool {
+        let RecordKey::Run(id) = &due.key else { return true };
+        match self.engine.send(id, &[Event::Tick]).await {
+            Ok(_) => true,
+            // Another sweeper was faster, or this one a millisecond too early: the next look
+            // finds the entry again if it still stands.
+            Err(StepError::Rejected {
+                reject: Reject::NothingDue | Reject::Terminal | Reject::Unknown,
+                ..
+            }) => true,
+            Err(why) => {
+                warn!(run.id = %id, %why, "deadline not worked off");
+                false
+            }
+        }
+    }
+}
