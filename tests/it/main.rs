@@ -1,1 +1,5 @@
-//! One test binary.
+//! One test binary; a module per promise.
+
+#![allow(clippy::unwrap_used, reason = "a test's helper may panic: that is how it says no")]
+
+mod servers;

@@ -1,1 +1,3 @@
-//! portcullis-tests
+//! What every test of the workspace stands on: private servers, and the suites that run on them.
+
+pub mod servers;
