@@ -1,0 +1,36 @@
+# Portcullis: the ways to build, try and check it. `make` alone lists them.
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+BACKEND ?= embedded
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo run test check bench services-up services-down
+
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
+
+demo: ## Show a denial, an approval and the waits between: BACKEND=embedded|rabbitmq
+	@test -f deploy/demo/$(BACKEND).sh || \
+	  { echo "BACKEND=$(BACKEND): no such demo; choose embedded or rabbitmq" >&2; exit 2; }
+	@bash deploy/demo/$(BACKEND).sh
+
+run: ## Run everything in one process on the embedded store
+	cargo run --locked -p portcullis -- up $(ARGS)
+
+test: ## Run every test, on private Redis and RabbitMQ servers: ARGS=<filter>
+	@bash deploy/dev/test.sh $(ARGS)
+
+check: ## Check format, lints, docs, house rules, deploy files and generated files
+	@bash deploy/dev/check.sh
+
+bench: ## Measure: one line of JSON per figure, in both homes
+	@bash deploy/dev/need.sh redis-server rabbitmq-server
+	cargo build --locked --release --workspace --bins
+	@$(TARGET)/release/with-servers --urls $(TARGET)/release/bench $(ARGS)
+
+services-up: ## Start a private Redis and RabbitMQ to develop against; prints their addresses
+	@bash deploy/dev/services.sh up
+
+services-down: ## Stop them; their data goes with them
+	@bash deploy/dev/services.sh down

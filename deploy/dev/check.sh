@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Checks what must hold before a push, in the order of how fast it fails. CI runs the same.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+step() {
+  echo "check: $1"
+}
+
+step "format"
+cargo fmt --all --check
+
+step "lints"
+cargo clippy --locked --workspace --all-targets --quiet -- -D warnings
+
+step "documentation"
+RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
+
+step "house rules"
+cargo run --locked --quiet -p portcullis-tests --bin tidy
+
+step "deploy files"
+bash deploy/check.sh
+
+step "generated files"
+bash deploy/dev/generated.sh
+
+echo "check: all good"

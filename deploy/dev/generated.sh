@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Are the files that the code generates the ones that are committed?
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+# One entry per file: "<committed file>|<command that prints it>".
+generated=()
+
+for entry in "${generated[@]}"; do
+  file=${entry%%|*}
+  command=${entry#*|}
+  if ! diff -u "$file" <(bash -c "$command"); then
+    echo "$file is stale; renew it: $command > $file" >&2
+    exit 1
+  fi
+done
