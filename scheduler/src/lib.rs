@@ -1,1 +1,3 @@
 //! portcullis-scheduler
+
+pub mod reminders;
