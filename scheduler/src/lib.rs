@@ -1,3 +1,4 @@
 //! portcullis-scheduler
 
 pub mod reminders;
+pub mod webhooks;

@@ -1,0 +1,3 @@
+//! How does a webhook become a run: limit, verify, parse, accept?
+
+pub mod verify;
