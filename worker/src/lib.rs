@@ -1,1 +1,3 @@
 //! portcullis-worker
+
+pub mod models;

@@ -1,0 +1,3 @@
+//! What does an agent want to do next?
+
+pub mod template;
