@@ -115,10 +115,7 @@ impl Rule {
         if PERIOD_MS_MAX < period_ms {
             return Err(CalendarError::PeriodTooLong { period_ms });
         }
-        Ok(Self::Every(Every {
-            period_ms,
-            anchor_ms,
-        }))
+        Ok(Self::Every(Every { period_ms, anchor_ms }))
     }
 
     /// Parses a period such as `15m`, `1h 30m` or `PT36H`.
@@ -129,19 +126,12 @@ impl Rule {
     /// The text is no such duration, or the period is out of bounds.
     pub fn parse_every(period: &str, anchor_ms: i64) -> Result<Self, CalendarError> {
         check_length(period)?;
-        let parsed: jiff::SignedDuration =
-            period
-                .trim()
-                .parse()
-                .map_err(|why: jiff::Error| CalendarError::PeriodUnreadable {
-                    text: period.to_owned(),
-                    why: why.to_string(),
-                })?;
+        let parsed: jiff::SignedDuration = period.trim().parse().map_err(|why: jiff::Error| {
+            CalendarError::PeriodUnreadable { text: period.to_owned(), why: why.to_string() }
+        })?;
         match i64::try_from(parsed.as_millis()) {
             Ok(period_ms) => Self::every(period_ms, anchor_ms),
-            Err(_) => Err(CalendarError::PeriodTooLong {
-                period_ms: i64::MAX,
-            }),
+            Err(_) => Err(CalendarError::PeriodTooLong { period_ms: i64::MAX }),
         }
     }
 
@@ -163,16 +153,11 @@ impl Rule {
         if let Ok(instant) = text.parse::<Timestamp>() {
             return Ok(Self::at(instant.as_millisecond()));
         }
-        let local: civil::DateTime =
-            text.parse()
-                .map_err(|why: jiff::Error| CalendarError::InstantUnreadable {
-                    text: text.to_owned(),
-                    why: why.to_string(),
-                })?;
+        let local: civil::DateTime = text.parse().map_err(|why: jiff::Error| {
+            CalendarError::InstantUnreadable { text: text.to_owned(), why: why.to_string() }
+        })?;
         let Some(name) = timezone else {
-            return Err(CalendarError::InstantWithoutZone {
-                text: text.to_owned(),
-            });
+            return Err(CalendarError::InstantWithoutZone { text: text.to_owned() });
         };
         let ambiguous = zone(name)?.to_ambiguous_timestamp(local);
         let problem = match ambiguous.offset() {
@@ -182,11 +167,7 @@ impl Rule {
         };
         if let Some(problem) = problem {
             let (text, timezone) = (text.to_owned(), name.to_owned());
-            return Err(CalendarError::LocalTimeUnclear {
-                text,
-                timezone,
-                problem,
-            });
+            return Err(CalendarError::LocalTimeUnclear { text, timezone, problem });
         }
         match ambiguous.unambiguous() {
             Ok(instant) => Ok(Self::at(instant.as_millisecond())),
@@ -229,9 +210,7 @@ impl Every {
         }
         let elapsed_ms = after_ms.checked_sub(self.anchor_ms)?;
         let periods = elapsed_ms / self.period_ms + 1;
-        periods
-            .checked_mul(self.period_ms)?
-            .checked_add(self.anchor_ms)
+        periods.checked_mul(self.period_ms)?.checked_add(self.anchor_ms)
     }
 }
 
@@ -245,9 +224,7 @@ impl At {
 
 /// Looks an IANA zone up.
 fn zone(name: &str) -> Result<TimeZone, CalendarError> {
-    let unknown = || CalendarError::UnknownZone {
-        name: shorten(name),
-    };
+    let unknown = || CalendarError::UnknownZone { name: shorten(name) };
     // Files that mean one zone on this machine and another one on the next.
     let local = ["localtime", "posixrules", "factory"];
     if local.contains(&name.to_ascii_lowercase().as_str()) {

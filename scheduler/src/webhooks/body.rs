@@ -117,10 +117,7 @@ fn kind(headers: &HeaderMap) -> Result<Kind, BodyError> {
     if stated.next().is_some() {
         return Err(BodyError::ContentType);
     }
-    let full = first
-        .to_str()
-        .map_err(|_| BodyError::ContentType)?
-        .to_ascii_lowercase();
+    let full = first.to_str().map_err(|_| BodyError::ContentType)?.to_ascii_lowercase();
     let (media, parameters) = match full.split_once(';') {
         Some(both) => both,
         None => (full.as_str(), ""),
@@ -129,20 +126,14 @@ fn kind(headers: &HeaderMap) -> Result<Kind, BodyError> {
         if let Some(charset) = parameter.trim().strip_prefix("charset=") {
             let charset = charset.trim_matches('"');
             if !["utf-8", "utf8"].contains(&charset) {
-                return Err(BodyError::Charset {
-                    charset: shorten(charset),
-                });
+                return Err(BodyError::Charset { charset: shorten(charset) });
             }
         }
     }
     Ok(match media.trim().strip_prefix("application/") {
         Some("json") => Kind::Json,
         Some("x-www-form-urlencoded") => Kind::Form,
-        Some(other)
-            if other
-                .strip_suffix("+json")
-                .is_some_and(|name| !name.is_empty()) =>
-        {
+        Some(other) if other.strip_suffix("+json").is_some_and(|name| !name.is_empty()) => {
             Kind::Json
         }
         Some(_) | None => Kind::Text,
@@ -150,9 +141,8 @@ fn kind(headers: &HeaderMap) -> Result<Kind, BodyError> {
 }
 
 fn text(raw_body: &[u8]) -> Result<Value, BodyError> {
-    let text = std::str::from_utf8(raw_body).map_err(|why| BodyError::NotUtf8 {
-        at_byte: why.valid_up_to(),
-    })?;
+    let text = std::str::from_utf8(raw_body)
+        .map_err(|why| BodyError::NotUtf8 { at_byte: why.valid_up_to() })?;
     Ok(json!({ "raw": text }))
 }
 

@@ -82,9 +82,7 @@ impl Scheme {
     /// # Errors
     /// No secret, too many, or one that is not usable.
     pub fn github(secrets: &[impl AsRef<str>]) -> Result<Self, SecretError> {
-        Ok(Self::Github {
-            secrets: secret::all(secrets, Secret::from_text)?,
-        })
+        Ok(Self::Github { secrets: secret::all(secrets, Secret::from_text)? })
     }
 
     /// Standard Webhooks, from secrets `whsec_<base64>`, with the tolerance [`TOLERANCE_MS`].
@@ -93,10 +91,7 @@ impl Scheme {
     /// No secret, too many, or one that is not usable.
     pub fn standard_webhooks(secrets: &[impl AsRef<str>]) -> Result<Self, SecretError> {
         let secrets = secret::all(secrets, Secret::from_whsec)?;
-        Ok(Self::StandardWebhooks {
-            secrets,
-            tolerance_ms: TOLERANCE_MS,
-        })
+        Ok(Self::StandardWebhooks { secrets, tolerance_ms: TOLERANCE_MS })
     }
 }
 
@@ -104,11 +99,7 @@ impl Peer {
     /// Reads the connection's own address. An address from a header is not one.
     #[must_use]
     pub fn of(address: IpAddr) -> Self {
-        if address.to_canonical().is_loopback() {
-            Self::Loopback
-        } else {
-            Self::Remote
-        }
+        if address.to_canonical().is_loopback() { Self::Loopback } else { Self::Remote }
     }
 }
 
@@ -127,10 +118,9 @@ pub fn verify(
 ) -> Result<Verified, Refused> {
     match scheme {
         Scheme::Github { secrets } => github::verify(secrets, headers, raw_body),
-        Scheme::StandardWebhooks {
-            secrets,
-            tolerance_ms,
-        } => standard::verify(secrets, *tolerance_ms, headers, raw_body, now_ms),
+        Scheme::StandardWebhooks { secrets, tolerance_ms } => {
+            standard::verify(secrets, *tolerance_ms, headers, raw_body, now_ms)
+        }
         Scheme::None => unsigned(headers, raw_body, peer),
     }
 }
@@ -142,21 +132,12 @@ fn unsigned(headers: &HeaderMap, raw_body: &[u8], peer: Peer) -> Result<Verified
     }
     // A proxy on this machine makes the whole world loopback, and any web page can have the
     // browser on this machine post here.
-    for header in [
-        "forwarded",
-        "x-forwarded-for",
-        "via",
-        "origin",
-        "sec-fetch-site",
-    ] {
+    for header in ["forwarded", "x-forwarded-for", "via", "origin", "sec-fetch-site"] {
         if headers.contains_key(header) {
             return Err(Refused::UnsignedIndirect { header });
         }
     }
-    Ok(Verified {
-        identity: digest(raw_body),
-        label: None,
-    })
+    Ok(Verified { identity: digest(raw_body), label: None })
 }
 
 fn digest(signed: &[u8]) -> Identity {

@@ -28,9 +28,8 @@ use super::{
 /// skips 40 years; the busiest zone changes four times a year.
 const CHANGES_MAX: usize = 400;
 
-const MONTHS: &[&str] = &[
-    "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC",
-];
+const MONTHS: &[&str] =
+    &["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const WEEKDAYS: &[&str] = &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT", "L"];
 
 /// The words each field may hold, in the order of the fields.
@@ -66,22 +65,15 @@ impl CronRule {
         let fields: Vec<&str> = pattern.split_whitespace().collect();
         let quoted = shorten(pattern);
         let Ok([minute, hour, ..]) = <[&str; 5]>::try_from(fields.as_slice()) else {
-            return Err(CalendarError::FieldCount {
-                pattern: quoted,
-                found: fields.len(),
-            });
+            return Err(CalendarError::FieldCount { pattern: quoted, found: fields.len() });
         };
         check_words(&quoted, &fields)?;
-        let parser = CronParser::builder()
-            .seconds(Seconds::Disallowed)
-            .year(Year::Disallowed)
-            .build();
-        let cron = parser
-            .parse(pattern)
-            .map_err(|why| CalendarError::Pattern {
-                pattern: quoted.clone(),
-                why: why.to_string(),
-            })?;
+        let parser =
+            CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
+        let cron = parser.parse(pattern).map_err(|why| CalendarError::Pattern {
+            pattern: quoted.clone(),
+            why: why.to_string(),
+        })?;
         // Any start does: the calendar repeats every 400 years and the search covers more.
         let some_day = date(2000, 1, 1).at(0, 0, 0, 0);
         if Matches::of(&cron, &quoted).at_or_after(some_day)?.is_none() {
@@ -89,21 +81,12 @@ impl CronRule {
         }
         let follows_the_wall = minute.starts_with('*') || hour.starts_with('*');
         let effective = if follows_the_wall {
-            DstPolicy {
-                gap: GapPolicy::Skip,
-                fold: FoldPolicy::Both,
-            }
+            DstPolicy { gap: GapPolicy::Skip, fold: FoldPolicy::Both }
         } else {
             policy
         };
         let pattern = fields.join(" ");
-        Ok(Self {
-            pattern,
-            cron: Box::new(cron),
-            zone: zone(timezone)?,
-            asked: policy,
-            effective,
-        })
+        Ok(Self { pattern, cron: Box::new(cron), zone: zone(timezone)?, asked: policy, effective })
     }
 
     /// The pattern, its fields separated by single spaces.
@@ -115,9 +98,7 @@ impl CronRule {
     /// The zone's IANA name.
     #[must_use]
     pub fn timezone(&self) -> &str {
-        self.zone
-            .iana_name()
-            .expect("only zones with a name pass `zone`")
+        self.zone.iana_name().expect("only zones with a name pass `zone`")
     }
 
     /// The policy as it was asked for.
@@ -132,9 +113,7 @@ impl CronRule {
         let after = Timestamp::from_millisecond(after_ms).map_err(out_of_range)?;
         let mut matches = Matches::of(&self.cron, &self.pattern);
         let mut stretch = Stretch::around(&self.zone, after);
-        let just_after = stretch
-            .wall(after)
-            .checked_add(SignedDuration::from_nanos(1));
+        let just_after = stretch.wall(after).checked_add(SignedDuration::from_nanos(1));
         let mut from = just_after.map_err(out_of_range)?;
         for _ in 0..CHANGES_MAX {
             if let Some(found) = self.first_in(&stretch, from, &mut matches)? {
@@ -154,10 +133,7 @@ impl CronRule {
             stretch = next;
         }
         let pattern = shorten(&self.pattern);
-        Err(CalendarError::SearchLimit {
-            pattern,
-            changes_max: CHANGES_MAX,
-        })
+        Err(CalendarError::SearchLimit { pattern, changes_max: CHANGES_MAX })
     }
 
     /// Returns the first match of a stretch, leaving out the pass of a fold that is not asked for.
@@ -199,16 +175,11 @@ impl CronRule {
         match self.effective.gap {
             GapPolicy::Skip => Ok(false),
             GapPolicy::RunAtEnd => {
-                let (start, end) = (
-                    stretch.wall(change.at),
-                    change.beyond.to_datetime(change.at),
-                );
+                let (start, end) = (stretch.wall(change.at), change.beyond.to_datetime(change.at));
                 if end <= start {
                     return Ok(false);
                 }
-                Ok(matches
-                    .at_or_after(start)?
-                    .is_some_and(|missed| missed < end))
+                Ok(matches.at_or_after(start)?.is_some_and(|missed| missed < end))
             }
         }
     }
@@ -225,11 +196,7 @@ struct Matches<'a> {
 
 impl<'a> Matches<'a> {
     fn of(cron: &'a Cron, pattern: &'a str) -> Self {
-        Self {
-            cron,
-            pattern,
-            known: None,
-        }
+        Self { cron, pattern, known: None }
     }
 
     /// Returns the first match, `None` if there is none before the year 5000.
@@ -265,17 +232,11 @@ impl<'a> Matches<'a> {
 /// Refuses words in the wrong field: croner would read `0 FRI * * *` as five o'clock.
 fn check_words(pattern: &str, fields: &[&str]) -> Result<(), CalendarError> {
     for (text, (field, known)) in fields.iter().zip(FIELDS) {
-        let words = text
-            .split(|c: char| !c.is_alphabetic())
-            .filter(|word| !word.is_empty());
+        let words = text.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());
         for word in words {
             if !known.contains(&word.to_ascii_uppercase().as_str()) {
                 let (pattern, word) = (pattern.to_owned(), shorten(word));
-                return Err(CalendarError::Word {
-                    pattern,
-                    word,
-                    field,
-                });
+                return Err(CalendarError::Word { pattern, word, field });
             }
         }
     }

@@ -36,28 +36,19 @@ impl Stretch {
         // «Preceding» is exclusive and a stretch includes its start. Beyond the last representable
         // instant there is no change to find.
         let just_after = instant.checked_add(jiff::SignedDuration::from_nanos(1));
-        let latest = just_after
-            .ok()
-            .and_then(|after| zone.preceding(after).next());
+        let latest = just_after.ok().and_then(|after| zone.preceding(after).next());
         let start = latest.map(|change| Change {
             at: change.timestamp(),
             beyond: offset_before(zone, change.timestamp()),
         });
-        Self {
-            start,
-            offset,
-            end: zone.following(instant).next().map(Change::from),
-        }
+        Self { start, offset, end: zone.following(instant).next().map(Change::from) }
     }
 
     /// Returns the stretch after this one, if the zone ever changes again.
     pub(super) fn following(&self, zone: &TimeZone) -> Option<Self> {
         let end = self.end?;
         Some(Self {
-            start: Some(Change {
-                at: end.at,
-                beyond: self.offset,
-            }),
+            start: Some(Change { at: end.at, beyond: self.offset }),
             offset: end.beyond,
             end: zone.following(end.at).next().map(Change::from),
         })
@@ -71,10 +62,7 @@ impl Stretch {
 
 impl From<TimeZoneTransition<'_>> for Change {
     fn from(change: TimeZoneTransition<'_>) -> Self {
-        Self {
-            at: change.timestamp(),
-            beyond: change.offset(),
-        }
+        Self { at: change.timestamp(), beyond: change.offset() }
     }
 }
 

@@ -6,9 +6,7 @@ mod oracle;
 use super::*;
 
 pub(super) fn ms(text: &str) -> i64 {
-    text.parse::<Timestamp>()
-        .expect("an instant")
-        .as_millisecond()
+    text.parse::<Timestamp>().expect("an instant").as_millisecond()
 }
 
 #[track_caller]
@@ -23,13 +21,8 @@ pub(super) fn fires(rule: &Rule, timezone: &str, after: &str, count: usize) -> V
     let mut at_ms = ms(after);
     let mut local = Vec::new();
     for _ in 0..count {
-        at_ms = rule
-            .next_after(at_ms)
-            .expect("an answer")
-            .expect("a next fire");
-        let at = Timestamp::from_millisecond(at_ms)
-            .expect("an instant")
-            .to_zoned(zone.clone());
+        at_ms = rule.next_after(at_ms).expect("an answer").expect("a next fire");
+        let at = Timestamp::from_millisecond(at_ms).expect("an instant").to_zoned(zone.clone());
         local.push(at.strftime("%Y-%m-%dT%H:%M%:z").to_string());
     }
     local
@@ -60,26 +53,10 @@ fn a_bad_cron_rule_is_refused_with_the_reason() {
         ("*/0 * * * *", "UTC", "is not valid"),
         ("30-10 * * * *", "UTC", "is not valid"),
         ("x * * * *", "UTC", "`x` means nothing in the minute field"),
-        (
-            "0 FRI * * *",
-            "UTC",
-            "`FRI` means nothing in the hour field",
-        ),
-        (
-            "0 0 * * JAN",
-            "UTC",
-            "`JAN` means nothing in the day-of-week field",
-        ),
-        (
-            "0 0 * MON *",
-            "UTC",
-            "`MON` means nothing in the month field",
-        ),
-        (
-            "0 0 * * *",
-            "Mars/Olympus",
-            "unknown time zone `Mars/Olympus`",
-        ),
+        ("0 FRI * * *", "UTC", "`FRI` means nothing in the hour field"),
+        ("0 0 * * JAN", "UTC", "`JAN` means nothing in the day-of-week field"),
+        ("0 0 * MON *", "UTC", "`MON` means nothing in the month field"),
+        ("0 0 * * *", "Mars/Olympus", "unknown time zone `Mars/Olympus`"),
         ("0 0 * * *", "", "unknown time zone ``"),
         ("0 0 * * *", "localtime", "unknown time zone"),
         ("0 0 * * *", "right/Europe/Berlin", "unknown time zone"),
@@ -97,24 +74,13 @@ fn a_bad_cron_rule_is_refused_with_the_reason() {
 #[test]
 fn weekdays_count_from_sunday_which_is_both_0_and_7() {
     for pattern in ["0 0 * * 0", "0 0 * * 7", "0 0 * * SUN", "0 0 * * sun"] {
-        let found = fires(
-            &cron(pattern, "UTC", DstPolicy::default()),
-            "UTC",
-            "2025-01-01T00:00Z",
-            2,
-        );
-        assert_eq!(
-            found,
-            ["2025-01-05T00:00+00:00", "2025-01-12T00:00+00:00"],
-            "{pattern}"
-        );
+        let found =
+            fires(&cron(pattern, "UTC", DstPolicy::default()), "UTC", "2025-01-01T00:00Z", 2);
+        assert_eq!(found, ["2025-01-05T00:00+00:00", "2025-01-12T00:00+00:00"], "{pattern}");
     }
     let weekend = cron("0 0 * * 6-7", "UTC", DstPolicy::default());
     let found = fires(&weekend, "UTC", "2025-01-01T00:00Z", 3);
-    assert_eq!(
-        found.join(" ").replace("T00:00+00:00", ""),
-        "2025-01-04 2025-01-05 2025-01-11"
-    );
+    assert_eq!(found.join(" ").replace("T00:00+00:00", ""), "2025-01-04 2025-01-05 2025-01-11");
 }
 
 #[test]
@@ -135,11 +101,7 @@ fn rare_days_are_found() {
         ("0 0 29 2 +1", "2025-01-01T00:00Z", "2044-02-29T00:00+00:00"),
         ("0 0 L * *", "2025-02-01T00:00Z", "2025-02-28T00:00+00:00"),
         ("0 0 * * 5#2", "2025-02-01T00:00Z", "2025-02-14T00:00+00:00"),
-        (
-            "59 23 31 12 *",
-            "2025-12-31T23:59Z",
-            "2026-12-31T23:59+00:00",
-        ),
+        ("59 23 31 12 *", "2025-12-31T23:59Z", "2026-12-31T23:59+00:00"),
     ];
     for (pattern, after, expected) in cases {
         let rule = cron(pattern, "UTC", DstPolicy::default());
@@ -168,10 +130,7 @@ fn the_next_fire_is_strictly_later_to_the_millisecond() {
 fn an_instant_outside_the_calendar_is_an_error() {
     let rule = cron("0 9 * * *", "Europe/Berlin", DstPolicy::default());
     for at_ms in [i64::MIN, i64::MAX] {
-        assert_eq!(
-            rule.next_after(at_ms),
-            Err(CalendarError::OutOfRange { at_ms })
-        );
+        assert_eq!(rule.next_after(at_ms), Err(CalendarError::OutOfRange { at_ms }));
     }
 }
 
@@ -201,27 +160,15 @@ fn periods_have_bounds_and_units() {
     assert_eq!(Rule::parse_every(" 1h 30m ", 7), Rule::every(5_400_000, 7));
     assert_eq!(Rule::parse_every("PT36H", 7), Rule::every(129_600_000, 7));
     for short in [-1, 0, 999] {
-        assert!(matches!(
-            Rule::every(short, 0),
-            Err(CalendarError::PeriodTooShort { .. })
-        ));
+        assert!(matches!(Rule::every(short, 0), Err(CalendarError::PeriodTooShort { .. })));
     }
-    assert!(matches!(
-        Rule::parse_every("999ms", 0),
-        Err(CalendarError::PeriodTooShort { .. })
-    ));
-    assert!(matches!(
-        Rule::parse_every("1h ago", 0),
-        Err(CalendarError::PeriodTooShort { .. })
-    ));
+    assert!(matches!(Rule::parse_every("999ms", 0), Err(CalendarError::PeriodTooShort { .. })));
+    assert!(matches!(Rule::parse_every("1h ago", 0), Err(CalendarError::PeriodTooShort { .. })));
     let long = Rule::every(PERIOD_MS_MAX + 1, 0);
     assert!(matches!(long, Err(CalendarError::PeriodTooLong { .. })));
     for text in ["", "15", "1d", "1 month", "soon"] {
         let answer = Rule::parse_every(text, 0);
-        assert!(
-            matches!(answer, Err(CalendarError::PeriodUnreadable { .. })),
-            "{text}"
-        );
+        assert!(matches!(answer, Err(CalendarError::PeriodUnreadable { .. })), "{text}");
     }
 }
 
@@ -235,40 +182,17 @@ fn a_one_shot_fires_once() {
 #[test]
 fn a_one_shot_is_an_instant_or_a_clear_local_time() {
     let nine = Rule::at(ms("2025-07-01T07:00Z"));
-    for text in [
-        "2025-07-01T09:00:00+02:00",
-        "2025-07-01T07:00:00Z",
-        "2025-07-01 07:00Z",
-    ] {
+    for text in ["2025-07-01T09:00:00+02:00", "2025-07-01T07:00:00Z", "2025-07-01 07:00Z"] {
         assert_eq!(Rule::parse_at(text, None).as_ref(), Ok(&nine), "{text}");
     }
-    assert_eq!(
-        Rule::parse_at("2025-07-01T09:00", Some("Europe/Berlin")),
-        Ok(nine)
-    );
+    assert_eq!(Rule::parse_at("2025-07-01T09:00", Some("Europe/Berlin")), Ok(nine));
     let cases = [
         ("2025-07-01T09:00", None, "has no offset"),
-        (
-            "2025-03-30T02:30",
-            Some("Europe/Berlin"),
-            "does not exist in Europe/Berlin",
-        ),
-        (
-            "2025-10-26T02:30",
-            Some("Europe/Berlin"),
-            "happens twice in Europe/Berlin",
-        ),
-        (
-            "2025-02-30T02:30",
-            Some("Europe/Berlin"),
-            "is not an instant",
-        ),
+        ("2025-03-30T02:30", Some("Europe/Berlin"), "does not exist in Europe/Berlin"),
+        ("2025-10-26T02:30", Some("Europe/Berlin"), "happens twice in Europe/Berlin"),
+        ("2025-02-30T02:30", Some("Europe/Berlin"), "is not an instant"),
         ("tomorrow", Some("Europe/Berlin"), "is not an instant"),
-        (
-            "2025-07-01T09:00",
-            Some("Europe/Atlantis"),
-            "unknown time zone",
-        ),
+        ("2025-07-01T09:00", Some("Europe/Atlantis"), "unknown time zone"),
     ];
     for (text, timezone, reason) in cases {
         let why = Rule::parse_at(text, timezone).expect_err(text).to_string();
@@ -278,16 +202,9 @@ fn a_one_shot_is_an_instant_or_a_clear_local_time() {
 
 #[test]
 fn a_rule_can_be_shown_as_it_was_written() {
-    let policy = DstPolicy {
-        gap: GapPolicy::RunAtEnd,
-        fold: FoldPolicy::Last,
-    };
+    let policy = DstPolicy { gap: GapPolicy::RunAtEnd, fold: FoldPolicy::Last };
     let rule = CronRule::parse("  */5   2 * * mon ", "europe/berlin", policy).expect("a rule");
     assert_eq!(rule.pattern(), "*/5 2 * * mon");
     assert_eq!(rule.timezone(), "Europe/Berlin");
-    assert_eq!(
-        rule.policy(),
-        policy,
-        "even where the pattern follows the wall clock"
-    );
+    assert_eq!(rule.policy(), policy, "even where the pattern follows the wall clock");
 }

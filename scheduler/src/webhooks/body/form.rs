@@ -20,9 +20,7 @@ pub(super) fn payload(raw_body: &[u8]) -> Result<Option<String>, BodyError> {
         }
     }
     match (payload, other) {
-        (Some(_), Some(name)) => Err(BodyError::FormFields {
-            name: shorten(&name),
-        }),
+        (Some(_), Some(name)) => Err(BodyError::FormFields { name: shorten(&name) }),
         (payload, _) => Ok(payload),
     }
 }

@@ -20,20 +20,14 @@ const PATH_CHARS_MAX: usize = 200;
 pub fn parse(bytes: &[u8]) -> Result<Value, BodyError> {
     let fault = RefCell::new(None);
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let strict = Strict {
-        level: 0,
-        path: &Path::Root,
-        fault: &fault,
-    };
+    let strict = Strict { level: 0, path: &Path::Root, fault: &fault };
     let parsed = strict.deserialize(&mut deserializer).and_then(|value| {
         deserializer.end()?;
         Ok(value)
     });
     parsed.map_err(|why| match fault.take() {
         Some(fault) => fault,
-        None => BodyError::NotJson {
-            why: why.to_string(),
-        },
+        None => BodyError::NotJson { why: why.to_string() },
     })
 }
 
@@ -59,11 +53,7 @@ impl Path<'_> {
     fn shown(&self) -> String {
         let full = self.to_string();
         let cut = full.chars().count().saturating_sub(PATH_CHARS_MAX);
-        if cut == 0 {
-            full
-        } else {
-            format!("…{}", full.chars().skip(cut).collect::<String>())
-        }
+        if cut == 0 { full } else { format!("…{}", full.chars().skip(cut).collect::<String>()) }
     }
 }
 
@@ -85,9 +75,7 @@ impl Strict<'_> {
     /// The level of what is inside the list or object that begins here.
     fn enter<E: de::Error>(&self) -> Result<usize, E> {
         if self.level == DEPTH_MAX {
-            return Err(self.refuse(BodyError::TooDeep {
-                path: self.path.shown(),
-            }));
+            return Err(self.refuse(BodyError::TooDeep { path: self.path.shown() }));
         }
         Ok(self.level + 1)
     }
@@ -142,11 +130,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
         let mut list = Vec::new();
         loop {
             let path = Path::Index(self.path, list.len());
-            let item = Strict {
-                level,
-                path: &path,
-                fault: self.fault,
-            };
+            let item = Strict { level, path: &path, fault: self.fault };
             match items.next_element_seed(item)? {
                 Some(value) => list.push(value),
                 None => return Ok(Value::Array(list)),
@@ -163,11 +147,8 @@ impl<'de> Visitor<'de> for Strict<'_> {
                 return Err(self.refuse(BodyError::DuplicateKey { path, key }));
             }
             let path = Path::Key(self.path, &key);
-            let value = entries.next_value_seed(Strict {
-                level,
-                path: &path,
-                fault: self.fault,
-            })?;
+            let value =
+                entries.next_value_seed(Strict { level, path: &path, fault: self.fault })?;
             object.insert(key, value);
         }
         Ok(Value::Object(object))

@@ -10,10 +10,7 @@ const FORM: &str = "application/x-www-form-urlencoded";
 
 fn typed(content_type: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    headers.insert(
-        CONTENT_TYPE,
-        HeaderValue::from_str(content_type).expect("a header"),
-    );
+    headers.insert(CONTENT_TYPE, HeaderValue::from_str(content_type).expect("a header"));
     headers
 }
 
@@ -39,33 +36,18 @@ fn json_is_read_under_every_json_content_type() {
         "application/vnd.acme.v2+json; version=1",
     ];
     for content_type in types {
-        let value = parse(
-            &typed(content_type),
-            br#" {"a": [1, -2, 1.5, null, true, "x"]} "#,
-        );
-        assert_eq!(
-            value,
-            Ok(json!({"a": [1, -2, 1.5, null, true, "x"]})),
-            "{content_type}"
-        );
+        let value = parse(&typed(content_type), br#" {"a": [1, -2, 1.5, null, true, "x"]} "#);
+        assert_eq!(value, Ok(json!({"a": [1, -2, 1.5, null, true, "x"]})), "{content_type}");
     }
 }
 
 #[test]
 fn other_content_types_are_text() {
-    for content_type in [
-        "text/plain",
-        "application/xml",
-        "application/+json",
-        "text/x+json",
-    ] {
+    for content_type in ["text/plain", "application/xml", "application/+json", "text/x+json"] {
         let value = parse(&typed(content_type), b"{\"a\":1}");
         assert_eq!(value, Ok(json!({"raw": "{\"a\":1}"})), "{content_type}");
     }
-    assert_eq!(
-        parse(&HeaderMap::new(), "grüße\n".as_bytes()),
-        Ok(json!({"raw": "grüße\n"}))
-    );
+    assert_eq!(parse(&HeaderMap::new(), "grüße\n".as_bytes()), Ok(json!({"raw": "grüße\n"})));
     assert_eq!(parse(&HeaderMap::new(), b""), Ok(json!({"raw": ""})));
 }
 
@@ -88,9 +70,7 @@ fn what_is_not_json_is_refused_with_its_place() {
     for body in bodies {
         assert_eq!(code(JSON, body), "body_not_json", "{body:?}");
     }
-    let why = parse(&typed(JSON), b"{\n  \"a\": ?}")
-        .expect_err("not JSON")
-        .to_string();
+    let why = parse(&typed(JSON), b"{\n  \"a\": ?}").expect_err("not JSON").to_string();
     assert!(why.contains("line 2 column 8"), "{why}");
 }
 
@@ -99,18 +79,12 @@ fn duplicate_keys_are_refused_at_every_depth() {
     let cases = [
         (r#"{"a":1,"a":2}"#, r#"key "a" is there twice, at $"#),
         (r#"{"a":1,"b":0,"a":1}"#, r#"key "a" is there twice, at $"#),
-        (
-            r#"{"x":[0,{"b":1,"b":1}]}"#,
-            r#"key "b" is there twice, at $["x"][1]"#,
-        ),
+        (r#"{"x":[0,{"b":1,"b":1}]}"#, r#"key "b" is there twice, at $["x"][1]"#),
         (r#"{"a":1,"\u0061":2}"#, r#"key "a" is there twice, at $"#),
     ];
     for (body, expected) in cases {
         let why = parse(&typed(JSON), body.as_bytes()).expect_err(body);
-        assert_eq!(
-            (why.code(), why.to_string().as_str()),
-            ("body_duplicate_key", expected)
-        );
+        assert_eq!((why.code(), why.to_string().as_str()), ("body_duplicate_key", expected));
     }
     assert!(parse(&typed(JSON), br#"{"a":1,"A":2,"b":{"a":3}}"#).is_ok());
 }
@@ -120,14 +94,8 @@ fn sixty_four_levels_are_read_and_one_more_is_not() {
     assert!(parse(&typed(JSON), &lists(DEPTH_MAX)).is_ok());
     assert_eq!(code(JSON, &lists(DEPTH_MAX + 1)), "body_too_deep");
     assert_eq!(code(JSON, &lists(1_000_000)), "body_too_deep");
-    let objects = |levels| {
-        [
-            br#"{"k":"#.repeat(levels),
-            b"1".to_vec(),
-            b"}".repeat(levels),
-        ]
-        .concat()
-    };
+    let objects =
+        |levels| [br#"{"k":"#.repeat(levels), b"1".to_vec(), b"}".repeat(levels)].concat();
     assert!(parse(&typed(JSON), &objects(DEPTH_MAX)).is_ok());
     assert_eq!(code(JSON, &objects(DEPTH_MAX + 1)), "body_too_deep");
     // A long list is not a deep one.
@@ -139,28 +107,18 @@ fn sixty_four_levels_are_read_and_one_more_is_not() {
 fn an_error_stays_short_whatever_the_body_is() {
     let key = "k".repeat(100_000);
     let body = format!(r#"{{"{key}":{{"{key}":1,"{key}":1}}}}"#);
-    let why = parse(&typed(JSON), body.as_bytes())
-        .expect_err("a duplicate")
-        .to_string();
+    let why = parse(&typed(JSON), body.as_bytes()).expect_err("a duplicate").to_string();
     assert!(why.len() < 400, "{}", why.len());
-    let deep = parse(&typed(JSON), &lists(1_000))
-        .expect_err("too deep")
-        .to_string();
+    let deep = parse(&typed(JSON), &lists(1_000)).expect_err("too deep").to_string();
     assert!(deep.len() < 400, "{deep}");
 }
 
 #[test]
 fn a_form_is_the_wrapping_of_its_payload() {
     let read = |body: &[u8]| parse(&typed(FORM), body);
-    assert_eq!(
-        read(b"payload=%7B%22a%22%3A+%22b%26%2b%22%7D"),
-        Ok(json!({"a": "b&+"}))
-    );
+    assert_eq!(read(b"payload=%7B%22a%22%3A+%22b%26%2b%22%7D"), Ok(json!({"a": "b&+"})));
     assert_eq!(read(b"p%61yload=[1]"), Ok(json!([1])));
-    assert_eq!(
-        read("payload=\"gr%C3%BC\u{df}e\"".as_bytes()),
-        Ok(json!("grüße"))
-    );
+    assert_eq!(read("payload=\"gr%C3%BC\u{df}e\"".as_bytes()), Ok(json!("grüße")));
     assert_eq!(read(b"a=1&b=2"), Ok(json!({"raw": "a=1&b=2"})));
     assert_eq!(read(b""), Ok(json!({"raw": ""})));
 }
@@ -180,12 +138,7 @@ fn an_unclear_form_is_refused() {
         (b"payload={\"a\":1,\"a\":1}", "body_duplicate_key"),
     ];
     for (body, expected) in cases {
-        assert_eq!(
-            code(FORM, body),
-            expected,
-            "{}",
-            String::from_utf8_lossy(body)
-        );
+        assert_eq!(code(FORM, body), expected, "{}", String::from_utf8_lossy(body));
     }
 }
 
@@ -193,14 +146,8 @@ fn an_unclear_form_is_refused() {
 fn text_must_be_utf8() {
     let answer = parse(&typed("text/plain"), b"abc\xff");
     assert_eq!(answer, Err(BodyError::NotUtf8 { at_byte: 3 }));
-    assert_eq!(
-        code("text/plain; charset=latin1", b"abc"),
-        "charset_unsupported"
-    );
-    assert_eq!(
-        code("application/json; charset=utf-16", b"{}"),
-        "charset_unsupported"
-    );
+    assert_eq!(code("text/plain; charset=latin1", b"abc"), "charset_unsupported");
+    assert_eq!(code("application/json; charset=utf-16", b"{}"), "charset_unsupported");
 }
 
 #[test]
@@ -208,10 +155,7 @@ fn two_content_types_are_refused() {
     let mut headers = typed(JSON);
     headers.append(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     assert_eq!(parse(&headers, b"{}"), Err(BodyError::ContentType));
-    headers.insert(
-        CONTENT_TYPE,
-        HeaderValue::from_bytes(b"application/\xff").expect("opaque"),
-    );
+    headers.insert(CONTENT_TYPE, HeaderValue::from_bytes(b"application/\xff").expect("opaque"));
     assert_eq!(parse(&headers, b"{}"), Err(BodyError::ContentType));
 }
 
@@ -233,10 +177,7 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 fn config() -> ProptestConfig {
-    ProptestConfig {
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::default() }
 }
 
 proptest! {

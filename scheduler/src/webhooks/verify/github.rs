@@ -24,10 +24,7 @@ pub(super) fn verify(
     if !any_match(secrets, &[raw_body], &[signature]) {
         return Err(Refused::SignatureMismatch);
     }
-    Ok(Verified {
-        identity: digest(raw_body),
-        label,
-    })
+    Ok(Verified { identity: digest(raw_body), label })
 }
 
 fn decode(header: &HeaderValue) -> Result<[u8; 32], Refused> {

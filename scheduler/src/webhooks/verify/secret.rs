@@ -73,9 +73,7 @@ impl Secret {
             return Err(SecretError::WhiteSpace);
         }
         let encoded = text.strip_prefix("whsec_").ok_or(SecretError::NotWhsec)?;
-        let bytes = STANDARD
-            .decode(encoded)
-            .map_err(|_| SecretError::NotWhsec)?;
+        let bytes = STANDARD.decode(encoded).map_err(|_| SecretError::NotWhsec)?;
         Self::from_bytes(bytes)
     }
 

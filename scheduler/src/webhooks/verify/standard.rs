@@ -38,10 +38,7 @@ pub(super) fn verify(
     if !any_match(secrets, &parts, &signatures) {
         return Err(Refused::SignatureMismatch);
     }
-    Ok(Verified {
-        identity: Identity::SignedId(id.to_owned()),
-        label: None,
-    })
+    Ok(Verified { identity: Identity::SignedId(id.to_owned()), label: None })
 }
 
 fn id(header: &HeaderValue) -> Result<&str, Refused> {

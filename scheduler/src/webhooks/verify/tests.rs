@@ -67,10 +67,7 @@ fn any_secret_and_any_signature_will_do_while_keys_rotate() {
     for secrets in [[GITHUB_SECRET, OTHER], [OTHER, GITHUB_SECRET]] {
         let scheme = Scheme::github(&secrets).expect("a scheme");
         let headers = headers(&[("x-hub-signature-256", &signature)]);
-        assert_eq!(
-            code(&verify(&scheme, &headers, GITHUB_BODY, 0, Peer::Remote)),
-            "verified"
-        );
+        assert_eq!(code(&verify(&scheme, &headers, GITHUB_BODY, 0, Peer::Remote)), "verified");
     }
     let retired = Scheme::github(&[OTHER]).expect("a scheme");
     let headers = headers(&[("x-hub-signature-256", &signature)]);
@@ -93,22 +90,10 @@ fn without_a_secret_nothing_matches() {
 #[test]
 fn unsigned_requests_are_taken_from_this_machine_only() {
     let local = verify(&Scheme::None, &HeaderMap::new(), b"{}", 0, Peer::Loopback);
-    assert_eq!(
-        local,
-        Ok(Verified {
-            identity: sha256(b"{}"),
-            label: None
-        })
-    );
+    assert_eq!(local, Ok(Verified { identity: sha256(b"{}"), label: None }));
     let remote = verify(&Scheme::None, &HeaderMap::new(), b"{}", 0, Peer::Remote);
     assert_eq!(code(&remote), "unsigned_remote");
-    for header in [
-        "forwarded",
-        "x-forwarded-for",
-        "via",
-        "origin",
-        "sec-fetch-site",
-    ] {
+    for header in ["forwarded", "x-forwarded-for", "via", "origin", "sec-fetch-site"] {
         let through = headers(&[(header, "127.0.0.1")]);
         let answer = verify(&Scheme::None, &through, b"{}", 0, Peer::Loopback);
         assert_eq!(answer, Err(Refused::UnsignedIndirect { header }));
@@ -118,25 +103,10 @@ fn unsigned_requests_are_taken_from_this_machine_only() {
 #[test]
 fn only_a_loopback_address_is_this_machine() {
     for address in ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1"] {
-        assert_eq!(
-            Peer::of(address.parse().expect(address)),
-            Peer::Loopback,
-            "{address}"
-        );
+        assert_eq!(Peer::of(address.parse().expect(address)), Peer::Loopback, "{address}");
     }
-    for address in [
-        "0.0.0.0",
-        "10.0.0.1",
-        "192.168.1.1",
-        "::",
-        "fe80::1",
-        "::ffff:10.0.0.1",
-    ] {
-        assert_eq!(
-            Peer::of(address.parse().expect(address)),
-            Peer::Remote,
-            "{address}"
-        );
+    for address in ["0.0.0.0", "10.0.0.1", "192.168.1.1", "::", "fe80::1", "::ffff:10.0.0.1"] {
+        assert_eq!(Peer::of(address.parse().expect(address)), Peer::Remote, "{address}");
     }
 }
 
@@ -147,12 +117,7 @@ fn an_unusable_secret_is_an_error_of_the_configuration() {
         ("fifteen bytes..", Err(SecretError::TooShort { bytes: 15 })),
         ("sixteen bytes...", Ok(())),
         ("", Err(SecretError::TooShort { bytes: 0 })),
-        (
-            &long,
-            Err(SecretError::TooLong {
-                bytes: SECRET_BYTES_MAX + 1,
-            }),
-        ),
+        (&long, Err(SecretError::TooLong { bytes: SECRET_BYTES_MAX + 1 })),
         ("a secret from a file\n", Err(SecretError::WhiteSpace)),
         (" a secret with a blank", Err(SecretError::WhiteSpace)),
     ];
@@ -161,35 +126,17 @@ fn an_unusable_secret_is_an_error_of_the_configuration() {
     }
     let cases = [
         (WHSEC, Ok(())),
-        (
-            "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
-            Err(SecretError::NotWhsec),
-        ),
+        ("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", Err(SecretError::NotWhsec)),
         ("whsec_not base64 at all", Err(SecretError::NotWhsec)),
-        (
-            "whsec_AAECAwQFBgcICQoLDA0O",
-            Err(SecretError::TooShort { bytes: 15 }),
-        ),
-        (
-            "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n",
-            Err(SecretError::WhiteSpace),
-        ),
+        ("whsec_AAECAwQFBgcICQoLDA0O", Err(SecretError::TooShort { bytes: 15 })),
+        ("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n", Err(SecretError::WhiteSpace)),
     ];
     for (text, expected) in cases {
-        assert_eq!(
-            Scheme::standard_webhooks(&[text]).map(drop),
-            expected,
-            "{text}"
-        );
+        assert_eq!(Scheme::standard_webhooks(&[text]).map(drop), expected, "{text}");
     }
-    assert_eq!(
-        Scheme::github(&[] as &[&str]).map(drop),
-        Err(SecretError::NoSecret)
-    );
+    assert_eq!(Scheme::github(&[] as &[&str]).map(drop), Err(SecretError::NoSecret));
     let many = [OTHER; SECRETS_MAX + 1];
-    let expected = Err(SecretError::TooMany {
-        found: SECRETS_MAX + 1,
-    });
+    let expected = Err(SecretError::TooMany { found: SECRETS_MAX + 1 });
     assert_eq!(Scheme::github(&many).map(drop), expected);
 }
 

@@ -33,20 +33,10 @@ struct Pattern {
 
 impl Pattern {
     fn text(&self) -> String {
-        let fields = [
-            &self.minute,
-            &self.hour,
-            &self.day,
-            &self.month,
-            &self.weekday,
-        ];
+        let fields = [&self.minute, &self.hour, &self.day, &self.month, &self.weekday];
         let texts = fields.map(|field| match field {
             None => "*".to_owned(),
-            Some(values) => values
-                .iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-                .join(","),
+            Some(values) => values.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
         });
         texts.join(" ")
     }
@@ -74,13 +64,7 @@ fn field(values: std::ops::RangeInclusive<i8>, most: usize) -> impl Strategy<Val
 
 fn pattern() -> impl Strategy<Value = Pattern> {
     // Days up to 28 and weekdays, so that every pattern occurs.
-    (
-        field(0..=59, 4),
-        field(0..=23, 4),
-        field(1..=28, 3),
-        field(1..=12, 8),
-        field(0..=6, 2),
-    )
+    (field(0..=59, 4), field(0..=23, 4), field(1..=28, 3), field(1..=12, 8), field(0..=6, 2))
         .prop_map(|(minute, hour, day, month, weekday)| Pattern {
             minute,
             hour,
@@ -97,18 +81,12 @@ fn minute_ms() -> impl Strategy<Value = i64> {
 
 fn policy() -> impl Strategy<Value = DstPolicy> {
     let gap = prop_oneof![Just(GapPolicy::RunAtEnd), Just(GapPolicy::Skip)];
-    let fold = prop_oneof![
-        Just(FoldPolicy::First),
-        Just(FoldPolicy::Last),
-        Just(FoldPolicy::Both)
-    ];
+    let fold = prop_oneof![Just(FoldPolicy::First), Just(FoldPolicy::Last), Just(FoldPolicy::Both)];
     (gap, fold).prop_map(|(gap, fold)| DstPolicy { gap, fold })
 }
 
 fn local(zone: &TimeZone, at_ms: i64) -> Zoned {
-    Timestamp::from_millisecond(at_ms)
-        .expect("an instant")
-        .to_zoned(zone.clone())
+    Timestamp::from_millisecond(at_ms).expect("an instant").to_zoned(zone.clone())
 }
 
 /// Whether the clock changes in a span, or so close to it that a gap or a fold reaches in.
@@ -127,11 +105,7 @@ fn brute_force(pattern: &Pattern, zone: &TimeZone, after_ms: i64, minutes_max: i
 }
 
 fn config() -> ProptestConfig {
-    ProptestConfig {
-        cases: 256,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
+    ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 proptest! {

@@ -12,19 +12,10 @@ fn githubs_example_is_verified_and_known_by_its_bytes() {
     let signature = format!("sha256={GITHUB_HEX}");
     let answer = github(&[("x-hub-signature-256", &signature)], GITHUB_BODY);
     let identity = sha256(GITHUB_BODY);
-    assert_eq!(
-        answer,
-        Ok(Verified {
-            identity,
-            label: None
-        })
-    );
+    assert_eq!(answer, Ok(Verified { identity, label: None }));
     // The case of the digits is not part of the signature.
     let upper = format!("sha256={}", GITHUB_HEX.to_uppercase());
-    assert_eq!(
-        code(&github(&[("x-hub-signature-256", &upper)], GITHUB_BODY)),
-        "verified"
-    );
+    assert_eq!(code(&github(&[("x-hub-signature-256", &upper)], GITHUB_BODY)), "verified");
 }
 
 #[test]
@@ -45,10 +36,7 @@ fn everything_but_a_matching_github_signature_is_refused() {
         (&[("x-hub-signature-256", &other)], "signature_mismatch"),
         (&[("x-hub-signature-256", "")], "signature_malformed"),
         (&[("x-hub-signature-256", "sha256=")], "signature_malformed"),
-        (
-            &[("x-hub-signature-256", "sha256=\u{e4}")],
-            "signature_malformed",
-        ),
+        (&[("x-hub-signature-256", "sha256=\u{e4}")], "signature_malformed"),
         (&[("x-hub-signature-256", &bare)], "signature_malformed"),
         (&[("x-hub-signature-256", &sha1)], "signature_malformed"),
         (&[("x-hub-signature-256", &short)], "signature_malformed"),
@@ -63,10 +51,7 @@ fn everything_but_a_matching_github_signature_is_refused() {
     }
     let answer = github(&[("x-hub-signature-256", &right)], b"Hello, World?");
     assert_eq!(code(&answer), "signature_mismatch", "another body");
-    let twice = [
-        ("x-hub-signature-256", right.as_str()),
-        ("x-hub-signature-256", &right),
-    ];
+    let twice = [("x-hub-signature-256", right.as_str()), ("x-hub-signature-256", &right)];
     assert_eq!(code(&github(&twice, GITHUB_BODY)), "header_duplicated");
 }
 
@@ -74,18 +59,12 @@ fn everything_but_a_matching_github_signature_is_refused() {
 fn an_unsigned_delivery_id_is_only_a_label() {
     let signature = format!("sha256={GITHUB_HEX}");
     let with = |delivery: &str| {
-        let pairs = [
-            ("x-hub-signature-256", signature.as_str()),
-            ("x-github-delivery", delivery),
-        ];
+        let pairs = [("x-hub-signature-256", signature.as_str()), ("x-github-delivery", delivery)];
         github(&pairs, GITHUB_BODY).expect("verified")
     };
     let (first, replayed) = (with("72d3162e-cc78"), with("a-new-id"));
     assert_eq!(first.label.as_deref(), Some("72d3162e-cc78"));
-    assert_eq!(
-        first.identity, replayed.identity,
-        "a new id makes no new delivery"
-    );
+    assert_eq!(first.identity, replayed.identity, "a new id makes no new delivery");
     for unusable in ["", "\u{fc}", &"x".repeat(LABEL_BYTES_MAX + 1)] {
         assert_eq!(with(unusable).label, None, "{unusable}");
     }

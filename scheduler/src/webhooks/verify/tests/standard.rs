@@ -10,24 +10,14 @@ fn standard(pairs: &[(&'static str, &str)], now_ms: i64) -> Result<Verified, Ref
 }
 
 fn signed(id: &str, sent: &str, signature: &str) -> Result<Verified, Refused> {
-    let pairs = [
-        ("webhook-id", id),
-        ("webhook-timestamp", sent),
-        ("webhook-signature", signature),
-    ];
+    let pairs = [("webhook-id", id), ("webhook-timestamp", sent), ("webhook-signature", signature)];
     standard(&pairs, SENT_MS)
 }
 
 #[test]
 fn the_standard_example_is_verified_and_known_by_its_signed_id() {
     let identity = Identity::SignedId(ID.to_owned());
-    assert_eq!(
-        signed(ID, SENT, SIGNATURE),
-        Ok(Verified {
-            identity,
-            label: None
-        })
-    );
+    assert_eq!(signed(ID, SENT, SIGNATURE), Ok(Verified { identity, label: None }));
 }
 
 #[test]
@@ -65,50 +55,28 @@ fn everything_but_a_matching_standard_signature_is_refused() {
         (ID, SENT, &other_version, "signature_unsupported"),
     ];
     for (id, sent, signature, expected) in cases {
-        assert_eq!(
-            code(&signed(id, sent, signature)),
-            expected,
-            "{id} {sent} {signature}"
-        );
+        assert_eq!(code(&signed(id, sent, signature)), expected, "{id} {sent} {signature}");
     }
 }
 
 #[test]
 fn each_standard_header_is_needed_exactly_once() {
-    let all = [
-        ("webhook-id", ID),
-        ("webhook-timestamp", SENT),
-        ("webhook-signature", SIGNATURE),
-    ];
+    let all = [("webhook-id", ID), ("webhook-timestamp", SENT), ("webhook-signature", SIGNATURE)];
     for left_out in 0..all.len() {
         let mut pairs = all.to_vec();
         pairs.remove(left_out);
         let answer = standard(&pairs, SENT_MS);
-        assert_eq!(
-            answer,
-            Err(Refused::HeaderMissing {
-                header: all[left_out].0
-            })
-        );
+        assert_eq!(answer, Err(Refused::HeaderMissing { header: all[left_out].0 }));
         let mut pairs = all.to_vec();
         pairs.push(all[left_out]);
         let answer = standard(&pairs, SENT_MS);
-        assert_eq!(
-            answer,
-            Err(Refused::HeaderDuplicated {
-                header: all[left_out].0
-            })
-        );
+        assert_eq!(answer, Err(Refused::HeaderDuplicated { header: all[left_out].0 }));
     }
 }
 
 #[test]
 fn a_timestamp_five_minutes_off_is_taken_and_one_millisecond_more_is_not() {
-    let all = [
-        ("webhook-id", ID),
-        ("webhook-timestamp", SENT),
-        ("webhook-signature", SIGNATURE),
-    ];
+    let all = [("webhook-id", ID), ("webhook-timestamp", SENT), ("webhook-signature", SIGNATURE)];
     let cases = [
         (SENT_MS - TOLERANCE_MS, "verified"),
         (SENT_MS + TOLERANCE_MS, "verified"),
@@ -131,10 +99,7 @@ fn an_old_signature_cannot_be_moved_to_another_id() {
     let pairs = [
         ("webhook-id", "a"),
         ("webhook-timestamp", SENT),
-        (
-            "webhook-signature",
-            "v1,xMIaOyZCvHhyA/yCzOvgEpaRjBMyeNO0bLDRCPrRWlg=",
-        ),
+        ("webhook-signature", "v1,xMIaOyZCvHhyA/yCzOvgEpaRjBMyeNO0bLDRCPrRWlg="),
     ];
     let body = b"1614265330.{}";
     let genuine = verify(&scheme, &headers(&pairs), body, SENT_MS, Peer::Remote);
@@ -149,9 +114,7 @@ fn an_old_signature_cannot_be_moved_to_another_id() {
 fn sixteen_signatures_are_read_and_one_more_is_not() {
     let wrong = format!("v1,{}=", "A".repeat(43));
     let with = |wrong_ones: usize| {
-        let signature = [vec![wrong.as_str(); wrong_ones], vec![SIGNATURE]]
-            .concat()
-            .join(" ");
+        let signature = [vec![wrong.as_str(); wrong_ones], vec![SIGNATURE]].concat().join(" ");
         code(&signed(ID, SENT, &signature))
     };
     assert_eq!(with(SIGNATURES_MAX - 1), "verified");
@@ -162,30 +125,19 @@ fn sixteen_signatures_are_read_and_one_more_is_not() {
 
 #[test]
 fn the_tolerance_is_five_minutes_unless_it_is_set() {
-    assert_eq!(
-        Duration::from_mins(5).as_millis(),
-        u128::from(TOLERANCE_MS.unsigned_abs())
-    );
-    let Scheme::StandardWebhooks {
-        secrets,
-        tolerance_ms,
-    } = Scheme::standard_webhooks(&[WHSEC]).expect("a scheme")
+    assert_eq!(Duration::from_mins(5).as_millis(), u128::from(TOLERANCE_MS.unsigned_abs()));
+    let Scheme::StandardWebhooks { secrets, tolerance_ms } =
+        Scheme::standard_webhooks(&[WHSEC]).expect("a scheme")
     else {
         panic!("another scheme");
     };
     assert_eq!(tolerance_ms, TOLERANCE_MS);
-    let narrow = Scheme::StandardWebhooks {
-        secrets,
-        tolerance_ms: 1_000,
-    };
+    let narrow = Scheme::StandardWebhooks { secrets, tolerance_ms: 1_000 };
     let all = headers(&[
         ("webhook-id", ID),
         ("webhook-timestamp", SENT),
         ("webhook-signature", SIGNATURE),
     ]);
     let at = |now_ms| code(&verify(&narrow, &all, BODY, now_ms, Peer::Remote));
-    assert_eq!(
-        (at(SENT_MS + 1_000), at(SENT_MS + 1_001)),
-        ("verified", "timestamp_out_of_range")
-    );
+    assert_eq!((at(SENT_MS + 1_000), at(SENT_MS + 1_001)), ("verified", "timestamp_out_of_range"));
 }
