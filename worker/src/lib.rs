@@ -1,3 +1,5 @@
 //! portcullis-worker
 
 pub mod models;
+pub mod sandbox;
+pub mod tools;
