@@ -6,6 +6,7 @@
 //! because such a call must not be repeated by itself.
 //! If we crash here: the record says *started*, and the call ends as «outcome unknown».
 
+pub mod http;
 pub mod shell;
 
 use std::collections::BTreeMap;
