@@ -103,6 +103,13 @@ impl Engine {
         RunId::of(key, self.store.shape().shards)
     }
 
+    /// The store's time by this process's clock, from when a record was last seen. A guess: the
+    /// commit decides by the real one.
+    #[must_use]
+    pub fn now_since(&self, held: &Held) -> Ms {
+        held.now.plus((self.surroundings.boot_ms() - held.boot_ms).max(0))
+    }
+
     /// Reads a run. The record is as it was committed; see `effective` for what time has decided.
     ///
     /// # Errors
@@ -144,8 +151,7 @@ impl Engine {
         for _ in 0..=CONFLICTS_MAX {
             let (before, now) = match known.take() {
                 Some(held) => {
-                    let passed = self.surroundings.boot_ms() - held.boot_ms;
-                    let now = held.now.plus(passed.max(0));
+                    let now = self.now_since(&held);
                     (Some(held), now)
                 }
                 None => self.load(id).await?,

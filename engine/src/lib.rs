@@ -11,6 +11,7 @@ pub mod meters;
 pub mod payload;
 pub mod ports;
 pub mod record;
+pub mod release;
 pub mod surroundings;
 pub mod sweep;
 

@@ -1,3 +1,6 @@
-//! What does an agent want to do next?
+//! Who plans an agent's turns.
+//!
+//! Invariant: a model is pure: what it plans follows from what it is shown, and nothing acts in here.
 
+pub mod playbook;
 pub mod template;
