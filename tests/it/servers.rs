@@ -1,5 +1,6 @@
 //! Promise: a test's servers are its own, come back with their data, and never outlive it.
 
+mod holder;
 mod rabbit;
 mod redis;
 
