@@ -87,7 +87,13 @@ impl RabbitServer {
     /// The default virtual host's address, as user `guest`.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("amqp://guest:guest@127.0.0.1:{}/%2f", self.port())
+        self.url_as("guest", "guest", "%2f")
+    }
+
+    /// A virtual host's address as another user, both as they stand in an address.
+    #[must_use]
+    pub fn url_as(&self, user: &str, password: &str, vhost: &str) -> String {
+        format!("amqp://{user}:{password}@127.0.0.1:{}/{vhost}", self.port())
     }
 
     #[must_use]

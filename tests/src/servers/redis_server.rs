@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -42,6 +42,8 @@ pub struct RedisOptions {
     pub appendonly: bool,
     pub appendfsync: AppendFsync,
     pub maxmemory_policy: &'static str,
+    /// A configuration file to start from instead of the settings above.
+    pub conf: Option<PathBuf>,
     /// Further settings as `redis.conf` names them, such as `("replicaof", "127.0.0.1 6400")`.
     pub extra: Vec<(String, String)>,
 }
@@ -52,6 +54,7 @@ impl Default for RedisOptions {
             appendonly: true,
             appendfsync: AppendFsync::Always,
             maxmemory_policy: "noeviction",
+            conf: None,
             extra: Vec::new(),
         }
     }
@@ -161,22 +164,22 @@ impl RedisServer {
 
 fn launch(options: &RedisOptions, port: u16, folder: &TempFolder) -> anyhow::Result<Process> {
     Process::start("redis-server", &programs::REDIS, |command: &mut Command| {
-        command.current_dir(folder.path());
+        command.current_dir(folder.path()).args(&options.conf);
         let mut set = |key: &str, value: &str| {
             command.arg(format!("--{key}")).args(value.split(' '));
         };
         set("port", &port.to_string());
         set("bind", "127.0.0.1");
         set("daemonize", "no");
-        set("appendonly", if options.appendonly { "yes" } else { "no" });
-        set("appendfsync", options.appendfsync.word());
-        set("maxmemory-policy", options.maxmemory_policy);
+        if options.conf.is_none() {
+            set("appendonly", if options.appendonly { "yes" } else { "no" });
+            set("appendfsync", options.appendfsync.word());
+            set("maxmemory-policy", options.maxmemory_policy);
+            // No snapshots: the append-only file is what production relies on.
+            set("save", "");
+        }
         for (key, value) in &options.extra {
             set(key, value);
-        }
-        // No snapshots unless a test asks: the append-only file is what production relies on.
-        if options.extra.iter().all(|(key, _)| key != "save") {
-            command.args(["--save", ""]);
         }
     })
 }
