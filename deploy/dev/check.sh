@@ -8,7 +8,10 @@ step() {
 }
 
 step "format"
-cargo fmt --all --check
+if ! cargo fmt --all --check -- --files-with-diff; then
+  echo "not formatted: the files above; run: cargo fmt --all" >&2
+  exit 1
+fi
 
 step "lints"
 cargo clippy --locked --workspace --all-targets --quiet -- -D warnings
