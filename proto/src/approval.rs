@@ -123,10 +123,10 @@ impl Approval {
         self.votes.iter().filter(|v| v.signed.decision.verdict == Verdict::Approve).count()
     }
 
-    /// The vote of a subject, whatever channel it came through.
+    /// The last vote of a subject, whatever channel it came through.
     #[must_use]
     pub fn vote_of(&self, subject: &Subject) -> Option<&Vote> {
-        self.votes.iter().find(|vote| vote.signed.decision.approver == *subject)
+        self.votes.iter().rfind(|vote| vote.signed.decision.approver == *subject)
     }
 
     /// The message id of the current revision: `<approval>.<rev>`.

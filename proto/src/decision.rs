@@ -59,13 +59,17 @@ pub struct Decision {
 
 impl Decision {
     /// The bytes that are signed: [`DOMAIN_TAG`], then the RFC 8785 form of the decision.
+    /// Without a canonical form (a time beyond 2^53) it is the bare tag, which proves nothing:
+    /// [`KeyRing::verify`] refuses such a decision whatever its signature.
     #[must_use]
     pub fn signed_bytes(&self) -> Vec<u8> {
+        self.provable_bytes().unwrap_or_else(|| DOMAIN_TAG.to_vec())
+    }
+
+    fn provable_bytes(&self) -> Option<Vec<u8>> {
         let value = serde_json::to_value(self).expect("a decision is strings and small numbers");
-        let mut bytes = DOMAIN_TAG.to_vec();
-        // A time beyond 2^53 has no canonical form; such a decision verifies under no signature.
-        bytes.extend(canonical(&value).unwrap_or_else(|_| b"!".to_vec()));
-        bytes
+        let json = canonical(&value).ok()?;
+        Some([DOMAIN_TAG, &json].concat())
     }
 }
 
@@ -167,8 +171,9 @@ impl KeyRing {
             }
             Speaker::Approver(_) | Speaker::Notary => {}
         }
+        let bytes = signed.decision.provable_bytes().ok_or(Forged::BadSignature)?;
         ring::signature::UnparsedPublicKey::new(&ring::signature::ED25519, public)
-            .verify(&signed.decision.signed_bytes(), &signed.sig.0)
+            .verify(&bytes, &signed.sig.0)
             .map_err(|_| Forged::BadSignature)
     }
 }
@@ -273,6 +278,13 @@ mod tests {
             change(&mut forged.decision);
             assert_eq!(ring().verify(&forged), Err(Forged::BadSignature));
         }
+    }
+
+    #[test]
+    fn a_decision_without_canonical_bytes_verifies_under_no_signature() {
+        let mut decision = decision();
+        decision.issued_at = Ms(1 << 53);
+        assert_eq!(ring().verify(&sign(decision, 1, "alice-1")), Err(Forged::BadSignature));
     }
 
     #[test]

@@ -51,14 +51,18 @@ impl ApprovalRequest {
     /// The current revision of a call's request, if there is one.
     #[must_use]
     pub fn of(run: &Run, call: &Call, approval: &Approval) -> Self {
-        let unknown = run.calls.iter().any(|other| {
-            other.seq != call.seq
-                && other.fingerprint == call.fingerprint
-                && matches!(
-                    other.progress,
-                    crate::call::Progress::Finished { status: crate::call::Status::Unknown, .. }
-                )
-        });
+        let unknown = call.tries > 0
+            || run.calls.iter().any(|other| {
+                other.seq != call.seq
+                    && other.fingerprint == call.fingerprint
+                    && matches!(
+                        other.progress,
+                        crate::call::Progress::Finished {
+                            status: crate::call::Status::Unknown,
+                            ..
+                        }
+                    )
+            });
         Self {
             v: 1,
             approval_id: approval.id.clone(),

@@ -15,7 +15,8 @@ mod event;
 use serde::{Deserialize, Serialize};
 
 use crate::approval::Pending;
-use crate::call::Call;
+use crate::call::{Call, OnDenied, Progress, Status};
+use crate::denial::Denial;
 use crate::ids::{ApprovalId, ClaimId, RunId};
 use crate::job::{Job, Payload};
 use crate::journal::Entry;
@@ -180,6 +181,9 @@ pub struct Run {
     pub turn: u32,
     /// What is left of the step's time while nobody works on it, in milliseconds.
     pub step_left_ms: i64,
+    /// Children started so far, ended ones included.
+    #[serde(default)]
+    pub children: u8,
     /// The agent's definition as it was when the first turn was planned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<Payload>,
@@ -220,6 +224,15 @@ impl Run {
         self.turn_calls().any(Call::is_runnable) || self.turn_calls().all(Call::is_final)
     }
 
+    /// The refused call, if there is one, whose refusal is the end of the run.
+    #[must_use]
+    pub fn fatal_refusal(&self) -> Option<(&Call, &Denial)> {
+        self.calls
+            .iter()
+            .filter(|call| call.traits.on_denied == OnDenied::EndRun)
+            .find_map(|call| call.refusal().map(|denial| (call, denial)))
+    }
+
     #[must_use]
     pub fn approval(&self, id: &ApprovalId) -> Option<(&Call, &crate::approval::Approval)> {
         let call = self.call(id.call())?;
@@ -233,10 +246,7 @@ impl Run {
             call.refusal().is_some()
                 || matches!(
                     call.progress,
-                    crate::call::Progress::Finished {
-                        status: crate::call::Status::CompletedWithDenials,
-                        ..
-                    }
+                    Progress::Finished { status: Status::CompletedWithDenials, .. }
                 )
         })
     }
@@ -266,6 +276,28 @@ pub enum Effect {
     NotifyParent,
     /// Cancel the child of this call.
     CancelChild(u32),
+}
+
+impl Effect {
+    /// Whether the run, as it now stands, still asks for this.
+    #[must_use]
+    pub fn is_due(&self, run: &Run) -> bool {
+        let spawned = |seq: &u32| {
+            run.is_live()
+                && run
+                    .call(*seq)
+                    .is_some_and(|call| matches!(call.progress, Progress::Spawned { .. }))
+        };
+        match self {
+            Self::Wake(_) => matches!(run.phase, Phase::Queued { .. }),
+            Self::PublishRequest(id) => run.approval(id).is_some_and(|(_, a)| a.is_open()),
+            Self::CreateChild(seq) | Self::CheckChild(seq) => spawned(seq),
+            Self::NotifyParent => run.ended().is_some_and(|ended| ended.notify.is_some()),
+            Self::CancelChild(seq) => run
+                .ended()
+                .is_some_and(|ended| ended.cancelling.iter().any(|(call, _)| call == seq)),
+        }
+    }
 }
 
 /// The next state, and everything that must hold when it is committed.

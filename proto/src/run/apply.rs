@@ -14,8 +14,9 @@ mod tick;
 
 pub(super) use draft::Draft;
 
+use crate::ids::ApprovalId;
 use crate::run::effective::settle_time;
-use crate::run::{Change, Durability, Effect, Event, Phase, Reject, Run};
+use crate::run::{Change, Durability, Event, Reject, Run};
 use crate::time::Ms;
 
 /// Applies one event to a run (or to none) as of the store's time `now`.
@@ -33,6 +34,7 @@ pub fn apply(run: Option<&Run>, event: &Event, now: Ms) -> Result<Change, Reject
     let mut draft = Draft::of(run.clone(), now);
     settle_time(&mut draft);
     step(&mut draft, run, event)?;
+    draft.end_if_refused();
     Ok(draft.finish(run))
 }
 
@@ -106,10 +108,15 @@ impl Change {
             (a, b) => a.or(b),
         };
         self.need_steady_clock |= later.need_steady_clock;
-        self.policy_epoch = self.policy_epoch.or(later.policy_epoch);
+        self.policy_epoch = match (self.policy_epoch, later.policy_epoch) {
+            // Epochs only rise: of two that differ the lower is void, so the commit is refused.
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
         let fresh: Vec<_> = self.licences_set.iter().map(|(id, _)| id.clone()).collect();
         self.require.extend(later.require.into_iter().filter(|id| !fresh.contains(id)));
-        self.licences_set.retain(|(id, _)| !later.licences_del.contains(id));
+        let again = |id: &ApprovalId| later.licences_set.iter().any(|(set, _)| set == id);
+        self.licences_set.retain(|(id, _)| !later.licences_del.contains(id) && !again(id));
         self.licences_del.extend(later.licences_del.into_iter().filter(|id| !fresh.contains(id)));
         self.licences_set.extend(later.licences_set);
         self.durability = self.durability.max(later.durability);
@@ -120,8 +127,8 @@ impl Change {
             }
         }
         self.next = later.next;
-        let queued = matches!(self.next.phase, Phase::Queued { .. });
-        self.effects.retain(|effect| queued || !matches!(effect, Effect::Wake(_)));
+        let next = &self.next;
+        self.effects.retain(|effect| effect.is_due(next));
         self
     }
 
@@ -131,3 +138,6 @@ impl Change {
         self.durability == Durability::Firm
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -38,6 +38,7 @@ pub(super) fn settle_time(draft: &mut Draft) {
         let detail = "no worker began it before its start_by time";
         draft.end(Outcome::Failed, Reason::because("expired_in_queue", detail), None);
     } else {
+        draft.end_if_refused();
         draft.rouse();
     }
 }

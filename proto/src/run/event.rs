@@ -303,8 +303,6 @@ pub enum Reject {
     AlreadyDecided,
     #[error("it was decided so before")]
     AlreadySo,
-    #[error("this approver has voted otherwise before")]
-    AlreadyVoted,
     #[error("this approver may not decide this request")]
     NotEligible,
     #[error("the decision is for other arguments")]
@@ -352,7 +350,6 @@ impl Reject {
             Self::Late { .. } => "late",
             Self::AlreadyDecided => "already_decided",
             Self::AlreadySo => "already_so",
-            Self::AlreadyVoted => "already_voted",
             Self::NotEligible => "not_eligible",
             Self::WrongArgs => "wrong_args",
             Self::WrongNonce => "wrong_nonce",

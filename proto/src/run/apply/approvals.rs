@@ -17,9 +17,14 @@ fn place(draft: &Draft, id: &ApprovalId) -> Result<usize, Reject> {
 
 /// The request, if it is still open.
 fn open(draft: &mut Draft, at: usize) -> Result<&mut Approval, Reject> {
+    let live = draft.next.is_live();
     let approval = draft.next.calls[at].pending_approval_mut().ok_or(Reject::AlreadyDecided)?;
     match &approval.state {
         State::Requested(_) => Ok(approval),
+        // Its run ended before anybody had decided.
+        State::Refused(denial) if !live && denial.code == DenialCode::Withdrawn => {
+            Err(Reject::Terminal)
+        }
         State::Refused(denial) => Err(why_closed(denial)),
         State::Approved { .. } => Err(Reject::AlreadyDecided),
     }
@@ -75,6 +80,7 @@ pub(super) fn unroutable(draft: &mut Draft, id: &ApprovalId, rev: u32) -> Result
     }
     if approval.inbox {
         approval.state = State::Requested(Delivery::InboxOnly);
+        draft.note(Fact::Unroutable { approval: id.clone() });
         return Ok(());
     }
     let denial = approval.denial(DenialCode::NoApprover, now);
@@ -107,14 +113,10 @@ pub(super) fn decide(
         return Err(Reject::NotEligible);
     }
     let earlier = approval.vote_of(&decision.approver).map(|v| v.signed.decision.verdict);
-    match (earlier, &approval.state) {
-        (Some(verdict), _) if verdict == decision.verdict => return Err(Reject::AlreadySo),
-        (Some(_), State::Requested(_)) => return Err(Reject::AlreadyVoted),
-        (Some(_) | None, State::Approved { .. }) => return Err(Reject::AlreadyDecided),
-        (Some(_) | None, State::Refused(denial)) => return Err(why_closed(denial)),
-        (None, State::Requested(_)) => {}
+    if earlier == Some(decision.verdict) {
+        return Err(Reject::AlreadySo);
     }
-    // An ended run has no open request; a call that started has none either.
+    // While it is open, who said yes may still say no; a no has closed it for everybody.
     open(draft, at)?;
     count(draft, at, signed);
     draft.firm();
@@ -134,16 +136,16 @@ fn count(draft: &mut Draft, at: usize, signed: &SignedDecision) {
     });
     let Some(approval) = draft.next.calls[at].pending_approval_mut() else { return };
     approval.votes.push(Vote { at: now, signed: signed.clone() });
+    let deadline = approval.deadline;
     match decision.verdict {
         Verdict::Approve => {
-            let (deadline, use_by) = (approval.deadline, now.plus(USE_BY_MS).min(cap));
+            let use_by = now.plus(USE_BY_MS).min(cap);
             let enough = usize::from(approval.need.max(1)) <= approval.approvals();
             if enough {
                 approval.state = State::Approved { at: now, use_by };
                 draft.note(Fact::Approved { approval: id.clone(), use_by });
                 draft.drop_licence(id.clone());
             }
-            draft.not_after(deadline);
             draft.require(id);
             draft.need_steady_clock = true;
         }
@@ -154,6 +156,8 @@ fn count(draft: &mut Draft, at: usize, signed: &SignedDecision) {
             draft.refuse(at, denial);
         }
     }
+    // At the deadline silence has denied; nobody has said yes, and nobody no.
+    draft.not_after(deadline);
 }
 
 pub(super) fn licence_gone(draft: &mut Draft, id: &ApprovalId) -> Result<(), Reject> {

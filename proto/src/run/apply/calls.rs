@@ -1,7 +1,7 @@
 //! How calls are planned, put to people, started and finished.
 
 use crate::approval::{Approval, CAP_RESERVE_MS, Delivery, NOTICE_MS_MIN, Pending, State};
-use crate::call::{CALLS_MAX, Call, Gate, Progress, Status, args_hash};
+use crate::call::{CALLS_MAX, Call, Gate, Progress, Status, args_hash, fingerprint};
 use crate::denial::{Denial, DenialCode};
 use crate::ids::{ApprovalId, ClaimId};
 use crate::job::Payload;
@@ -37,11 +37,11 @@ fn plan_one(draft: &mut Draft, planned: &PlannedCall) -> Result<(), Reject> {
     let seq = u32::try_from(draft.next.calls.len()).expect("at most CALLS_MAX");
     if let Payload::Inline(args) = &planned.args {
         let hash = args_hash(&draft.next.id, seq, &planned.tool, args);
-        if hash.as_ref() != Ok(&planned.args_hash) {
+        let print = fingerprint(&planned.tool, args);
+        if hash.as_ref() != Ok(&planned.args_hash) || print.as_ref() != Ok(&planned.fingerprint) {
             return Err(Reject::ArgsMismatch);
         }
     }
-    let earlier = denied_before(draft, planned);
     draft.next.calls.push(Call {
         seq,
         turn: draft.next.turn,
@@ -55,26 +55,34 @@ fn plan_one(draft: &mut Draft, planned: &PlannedCall) -> Result<(), Reject> {
         tries: 0,
     });
     let at = draft.next.calls.len() - 1;
-    match (&planned.gating, earlier) {
-        (Gating::Deny { code, detail }, _) => {
+    match &planned.gating {
+        Gating::Deny { code, detail } => {
             let denial = Denial { detail: detail.clone(), ..Denial::of(*code, draft.now) };
             draft.refuse(at, denial);
         }
-        // A person said no to this very call in this run: it is not asked again.
-        (Gating::Ask(_), Some(denial)) => draft.refuse(at, denial),
-        (Gating::Ask(ask), None) => request(draft, at, ask),
-        (Gating::Allow, _) => {}
+        Gating::Ask(ask) => ask_people(draft, at, ask),
+        Gating::Allow => {}
     }
     Ok(())
 }
 
+/// A call that a person refused in this run is refused again; any other is asked about.
+fn ask_people(draft: &mut Draft, at: usize, ask: &Ask) {
+    match denied_before(draft, at) {
+        Some(denial) => {
+            draft.refuse(at, denial);
+            draft.firm();
+        }
+        None => request(draft, at, ask),
+    }
+}
+
 /// The person's denial of the same tool with the same arguments, earlier in this run.
-fn denied_before(draft: &Draft, planned: &PlannedCall) -> Option<Denial> {
-    draft
-        .next
-        .calls
+fn denied_before(draft: &Draft, at: usize) -> Option<Denial> {
+    let (calls, same) = (&draft.next.calls, draft.next.calls[at].fingerprint);
+    calls
         .iter()
-        .filter(|call| call.fingerprint == planned.fingerprint)
+        .filter(|call| call.fingerprint == same)
         .filter_map(Call::refusal)
         .find(|denial| denial.code == DenialCode::Denied)
         .map(|denial| Denial { at: draft.now, ..denial.clone() })
@@ -142,7 +150,7 @@ pub(super) fn need_approval(
             return Err(Reject::AlreadyStarted);
         }
     }
-    request(draft, usize::try_from(seq).expect("found above"), ask);
+    ask_people(draft, usize::try_from(seq).expect("found above"), ask);
     Ok(())
 }
 
@@ -184,6 +192,9 @@ pub(super) fn authorise(
             return Err(Reject::LostClaim);
         }
         draft.not_after(lease_until.min(step_deadline));
+    }
+    if let Some((_, denial)) = draft.next.fatal_refusal() {
+        return Err(Reject::GateClosed(denial.code));
     }
     let call = draft.call_mut(seq)?;
     if !matches!(call.progress, Progress::Planned) {

@@ -2,11 +2,11 @@
 
 use crate::approval::Pending;
 use crate::call::{Progress, status_of_child};
-use crate::ids::{ClaimId, RunId};
+use crate::ids::{ClaimId, JobKey, RunId};
 use crate::job::{CHILDREN_MAX, DEPTH_MAX, Job, Payload};
 use crate::journal::Fact;
 use crate::run::apply::{Draft, calls};
-use crate::run::{CHILD_CHECK_MS, Effect, Outcome, Reject, Start};
+use crate::run::{CHILD_CHECK_MS, Effect, Outcome, Reject, Run, Start};
 
 pub(super) fn spawn(
     draft: &mut Draft,
@@ -16,17 +16,17 @@ pub(super) fn spawn(
     child: &RunId,
     job: &Job,
 ) -> Result<(), Reject> {
+    calls::authorise(draft, claim, seq, start)?;
     if DEPTH_MAX <= draft.next.job.depth() {
         return Err(Reject::TooDeep { max: DEPTH_MAX });
     }
-    let children = draft.next.calls.iter().filter(|call| match &call.progress {
-        Progress::Spawned { .. } => true,
-        Progress::Planned | Progress::Started { .. } | Progress::Finished { .. } => false,
-    });
-    if CHILDREN_MAX <= children.count() {
+    if CHILDREN_MAX <= usize::from(draft.next.children) {
         return Err(Reject::TooManyChildren { max: CHILDREN_MAX });
     }
-    calls::authorise(draft, claim, seq, start)?;
+    if !descends(&draft.next, seq, job) {
+        return Err(Reject::NotThatChild);
+    }
+    draft.next.children += 1;
     let now = draft.now;
     let call = draft.call_mut(seq)?;
     call.tries = call.tries.saturating_add(1);
@@ -43,7 +43,25 @@ pub(super) fn spawn(
     Ok(())
 }
 
+/// Whether a job is this call's child: it inherits where it comes from, and only narrows.
+fn descends(run: &Run, seq: u32, job: &Job) -> bool {
+    let of_this_call = job.parent.as_ref().is_some_and(|parent| {
+        parent.run == run.id
+            && parent.call == seq
+            && parent.depth == run.job.depth() + 1
+            && parent.hard_cap <= run.hard_cap
+    });
+    of_this_call
+        && job.key == JobKey::child(&run.id, seq)
+        && job.tenant == run.job.tenant
+        && job.origin == run.job.origin
+        && job.attendance == run.job.attendance.narrowed(&job.attendance)
+}
+
 pub(super) fn created(draft: &mut Draft, seq: u32) -> Result<(), Reject> {
+    if !draft.next.is_live() {
+        return Err(Reject::Terminal);
+    }
     match &mut draft.call_mut(seq)?.progress {
         Progress::Spawned { creating, .. } if creating.is_some() => {
             *creating = None;

@@ -24,6 +24,7 @@ pub(super) fn accept(id: &RunId, job: &Job, now: Ms) -> Change {
         attempts: 0,
         turn: 0,
         step_left_ms: job.limits.step_ms,
+        children: 0,
         definition: None,
         calls: Vec::new(),
         job: job.clone(),

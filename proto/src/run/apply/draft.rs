@@ -171,12 +171,28 @@ impl Draft {
         self.durability = firm;
     }
 
+    /// Ends a run that may not outlive a refusal, as soon as no tool of it is running.
+    pub(in crate::run) fn end_if_refused(&mut self) {
+        if !self.next.is_live() || self.next.calls.iter().any(Call::is_started) {
+            return;
+        }
+        let detail = self.next.fatal_refusal().map(|(call, denial)| {
+            format!("call {} of `{}` was refused: {}", call.seq, call.tool, denial.code)
+        });
+        if let Some(detail) = detail {
+            let reason = Reason::because("denied", &detail);
+            self.end(Outcome::CompletedWithDenials, reason, None);
+        }
+    }
+
     /// The finished change, relative to what the run was before.
     pub(super) fn finish(mut self, before: &Run) -> Change {
         let settled = |run: &Run| run.turn_calls().all(Call::is_final);
-        if self.next.turn == before.turn && settled(&self.next) && !settled(before) {
+        if settled(&self.next) && (self.next.turn != before.turn || !settled(before)) {
             self.begin_step();
         }
+        let next = &self.next;
+        self.effects.retain(|effect| effect.is_due(next));
         if before.is_live() && self.next.hard_cap > self.now {
             // Whoever commits after the cap must find the run timed out, not changed.
             self.not_after(self.next.hard_cap);

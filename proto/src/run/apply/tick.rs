@@ -37,26 +37,29 @@ pub(super) fn tick(draft: &mut Draft, before: &Run) -> Result<(), Reject> {
 /// The worker is gone, or wedged past its step: what it had started decides what follows.
 fn lapse(draft: &mut Draft) {
     draft.note(Fact::Lapsed);
-    let mut lost = None;
-    for at in 0..draft.next.calls.len() {
-        let call = &draft.next.calls[at];
-        if !call.is_started() {
-            continue;
-        }
-        let again = call.traits.effect.may_repeat() && call.tries < TRIES_MAX;
-        match (again, call.traits.on_unknown) {
-            (true, _) => retry(draft, at),
-            (false, OnUnknown::TellModel) => unknown(draft, at),
-            (false, OnUnknown::Fail) => lost = Some(call.seq),
-        }
-    }
-    if let Some(seq) = lost {
+    let lost = |call: &&Call| {
+        call.is_started() && !may_retry(call) && call.traits.on_unknown == OnUnknown::Fail
+    };
+    // First of all: a run that ends here must not show its other started calls as never begun.
+    if let Some(seq) = draft.next.calls.iter().find(lost).map(|call| call.seq) {
         let detail = format!("call {seq} was started; nobody knows whether it took effect");
         draft.end(Outcome::Interrupted, Reason::because("outcome_unknown", &detail), None);
         return;
     }
+    for at in 0..draft.next.calls.len() {
+        let call = &draft.next.calls[at];
+        match (call.is_started(), may_retry(call)) {
+            (true, true) => retry(draft, at),
+            (true, false) => unknown(draft, at),
+            (false, _) => {}
+        }
+    }
     draft.next.step_left_ms = draft.next.job.limits.step_ms;
     draft.queue(Lane::Hi);
+}
+
+const fn may_retry(call: &Call) -> bool {
+    call.traits.effect.may_repeat() && call.tries < TRIES_MAX
 }
 
 fn retry(draft: &mut Draft, at: usize) {
