@@ -18,3 +18,4 @@ pub mod sweep;
 pub use commit::FeedLine;
 pub use drive::{Engine, Held, StepError};
 pub use effects::Accepted;
+pub mod redis;
