@@ -1,4 +1,4 @@
 //! What every test of the workspace stands on: private servers, and the suites that run on them.
 
-pub mod servers;
 pub mod conformance;
+pub mod servers;
