@@ -11,11 +11,12 @@ pub mod meters;
 pub mod payload;
 pub mod ports;
 pub mod record;
+pub mod redis;
 pub mod release;
+pub mod sqlite;
 pub mod surroundings;
 pub mod sweep;
 
 pub use commit::FeedLine;
 pub use drive::{Engine, Held, StepError};
 pub use effects::Accepted;
-pub mod redis;
