@@ -7,9 +7,12 @@
 mod commit;
 pub mod drive;
 mod effects;
+pub mod epoch;
+pub mod inprocess;
 pub mod meters;
 pub mod payload;
 pub mod ports;
+pub mod rabbitmq;
 pub mod record;
 pub mod redis;
 pub mod release;
