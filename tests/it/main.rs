@@ -3,4 +3,5 @@
 #![allow(clippy::unwrap_used, reason = "a test's helper may panic: that is how it says no")]
 
 mod deploy;
+mod flow;
 mod servers;
