@@ -10,6 +10,7 @@ mod outline;
 mod starts;
 mod time;
 mod votes;
+mod walk;
 
 use crate::run::{Event, Reject, effective, next_deadline};
 use fixtures::Life;

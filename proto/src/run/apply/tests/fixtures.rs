@@ -1,6 +1,7 @@
 //! Lives of runs to test with: a test mentions only what matters to it.
 
-use std::sync::{Arc, LazyLock};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex};
 
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::json;
@@ -56,9 +57,15 @@ pub(super) fn keys() -> Arc<KeyRing> {
     RING.clone()
 }
 
+/// Signs a decision; the same one again costs nothing, for the walk asks for it a million times.
 pub(super) fn sign(decision: Decision, key: &str) -> SignedDecision {
-    let sig = pair(key).sign(&decision.signed_bytes());
-    let sig = Signature(sig.as_ref().try_into().unwrap());
+    type Known = HashMap<(Decision, String), Signature>;
+    static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+    let mut known = KNOWN.lock().unwrap();
+    let sig = *known.entry((decision.clone(), key.to_owned())).or_insert_with(|| {
+        let sig = pair(key).sign(&decision.signed_bytes());
+        Signature(sig.as_ref().try_into().unwrap())
+    });
     SignedDecision { decision, key_id: key.to_owned(), sig }
 }
 
