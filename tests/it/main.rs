@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helper may panic: that is how it says no")]
 
+mod bus_inprocess;
+mod bus_rabbitmq;
 mod deploy;
 mod flow;
 mod servers;

@@ -4,4 +4,5 @@
 //! when nothing else notices.
 //! Invariant: no claim names an adapter. What only one of them can do is behind a bench.
 
+pub mod bus;
 pub mod store;

@@ -1,8 +1,8 @@
 //! What about this broker would an operator want to know? For `portcullis doctor`.
 //!
 //! Only what AMQP itself shows: no management API is needed, and none is asked.
-//! Invariant: looking changes nothing, but for canary messages that nobody should get and that
-//! expire within a second.
+//! Invariant: looking changes nothing, but for one canary message that nobody should get and that
+//! expires within a second.
 
 use std::time::Duration;
 
@@ -124,36 +124,33 @@ impl RabbitBus {
         Ok(findings)
     }
 
-    /// Publishes requests for nobody. If one is taken, no request can ever be returned again.
-    async fn examine_catch_all(&self) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        let Some(random) = random_hex() else { return findings };
-        // The first is caught by `#`, the second also by `approval.#` or `approval.*.*.*`.
-        let keys = [format!("canary.{random}"), format!("approval.{random}.{random}.{random}")];
-        for key in keys {
-            let id = format!("canary.{random}");
-            let body = Bytes::from_static(br#"{"v":1,"kind":"canary"}"#);
-            let made = parcel::of_body(topology::APPROVALS, key.clone(), "canary", id, body);
-            let Ok(mut canary) = made else { continue };
-            let expiration = CANARY_MS.to_string().as_str().into();
-            canary.properties = canary.properties.with_expiration(expiration);
-            match self.publisher.publish(canary).await {
-                Published::Returned => {}
-                Published::Confirmed => findings.push(finding(
-                    format!("a catch-all queue, or an alternate exchange, took `{key}`"),
-                    "every request looks routable, so a missing approver is no longer denied at \
-                     once: it is denied only when its time is over",
-                    "unbind it from `portcullis.approvals`; to audit, bind `portcullis.events`",
-                )),
-                // Refused: by a full queue, or because this user may not publish.
-                unclear @ (Published::Nacked | Published::Unknown(_)) => findings.push(finding(
-                    format!("whether a catch-all queue is bound is not known: {unclear:?}"),
-                    "a catch-all queue switches off the immediate denial",
-                    "look again once the broker takes messages of this user",
-                )),
-            }
+    /// Publishes a request for nobody. If it is taken, no request can ever be returned again.
+    async fn examine_catch_all(&self) -> Option<Finding> {
+        let random = random_hex()?;
+        // Shaped like a request's key, so that `approval.#` and `approval.*.*.*` catch it as well
+        // as `#` does; a tenant's, a pool's or a risk's own binding cannot.
+        let key = format!("approval.{random}.{random}.{random}");
+        let id = format!("canary.{random}");
+        let body = Bytes::from_static(br#"{"v":1,"kind":"canary"}"#);
+        let made = parcel::of_body(topology::APPROVALS, key, "canary", id, body);
+        let mut canary = made.expect("random digits fit into a key");
+        let expiration = CANARY_MS.to_string().as_str().into();
+        canary.properties = canary.properties.with_expiration(expiration);
+        match self.publisher.publish(canary).await {
+            Published::Returned => None,
+            Published::Confirmed => Some(finding(
+                "a catch-all queue, or an alternate exchange, takes every request",
+                "every request looks routable, so a missing approver is no longer denied at once: \
+                 it is denied only when its time is over",
+                "unbind it from `portcullis.approvals`; to audit, bind `portcullis.events`",
+            )),
+            // Refused: by a full queue, or because this user may not publish.
+            unclear @ (Published::Nacked | Published::Unknown(_)) => Some(finding(
+                format!("whether a catch-all queue is bound is not known: {unclear:?}"),
+                "a catch-all queue switches off the immediate denial",
+                "look again once the broker takes messages of this user",
+            )),
         }
-        findings
     }
 }
 
