@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use portcullis_proto::approval::{Delivery, State};
 use portcullis_proto::call::Progress;
 use portcullis_proto::ids::{ApprovalId, RunId};
 use portcullis_proto::job::{Job, Payload};
@@ -70,7 +71,8 @@ impl Engine {
         approval: &ApprovalId,
     ) -> Result<(), StepError> {
         let Some((call, request)) = run.approval(approval) else { return Ok(()) };
-        if !request.is_open() {
+        // Decided meanwhile, or known to be delivered.
+        if !matches!(request.state, State::Requested(Delivery::Unsent(_))) {
             return Ok(());
         }
         let body = serde_json::to_vec(&ApprovalRequest::of(run, call, request))

@@ -60,6 +60,21 @@ pub struct Servers {
     pub rabbit: Arc<RabbitBus>,
 }
 
+/// A store that was opened again, and what it stands on.
+pub struct Reopened {
+    store: Arc<dyn Storage>,
+    _servers: Option<Servers>,
+    _folder: TempFolder,
+}
+
+impl std::ops::Deref for Reopened {
+    type Target = dyn Storage;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.store
+    }
+}
+
 /// On which store and bus a test runs.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
@@ -191,6 +206,40 @@ impl Home {
         self.tasks.close();
         tokio::time::timeout(PATIENCE, self.tasks.wait()).await.expect("everything stops");
         self.folder
+    }
+
+    /// The size of the embedded home's store, in bytes, its log included.
+    #[must_use]
+    pub fn store_bytes(&self) -> u64 {
+        let sizes = ["store.db", "store.db-wal"].map(|name| {
+            std::fs::metadata(self.folder.path().join(name)).map_or(0, |found| found.len())
+        });
+        sizes.iter().sum()
+    }
+
+    /// Stops the processes and opens the same store again, as a new process would.
+    ///
+    /// # Panics
+    /// When it cannot be opened.
+    pub async fn reopen(self) -> Reopened {
+        let servers = self.servers;
+        self.stop.cancel();
+        self.tasks.close();
+        tokio::time::timeout(PATIENCE, self.tasks.wait()).await.expect("everything stops");
+        drop(self.engine);
+        let store: Arc<dyn Storage> = match &servers {
+            Some(servers) => {
+                let settings = RedisSettings::new(servers.redis.url());
+                let site = RedisSite::connect(settings).await.unwrap();
+                let opened = portcullis_engine::epoch::open(site, &servers.rabbit, &System);
+                Arc::new(opened.await.unwrap())
+            }
+            None => {
+                let path = self.folder.path().join("store.db");
+                SqliteStore::open(SqliteSettings::new(path)).unwrap()
+            }
+        };
+        Reopened { store, _servers: servers, _folder: self.folder }
     }
 
     /// Starts a run of an agent.

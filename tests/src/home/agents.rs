@@ -32,13 +32,21 @@ pub struct AgentBuilder {
     on_denied: OnDenied,
     effect: SideEffect,
     need: u8,
+    tool: Option<Arc<dyn Tool>>,
 }
 
 impl AgentBuilder {
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
         let (on_denied, effect) = (OnDenied::TellModel, SideEffect::AtMostOnce);
-        Self { name, steps: Vec::new(), on_denied, effect, need: 1 }
+        Self { name, steps: Vec::new(), on_denied, effect, need: 1, tool: None }
+    }
+
+    /// Acts by another tool than the one that appends lines.
+    #[must_use]
+    pub fn acting_by(mut self, tool: Arc<dyn Tool>) -> Self {
+        self.tool = Some(tool);
+        self
     }
 
     /// A step of calls, as `(tool, args)`. Tools: `act` runs, `asks` is gated, `never` is denied,
@@ -82,7 +90,8 @@ impl AgentBuilder {
             on_denied: self.on_denied,
             on_unknown: OnUnknown::Fail,
         };
-        let act: Arc<dyn Tool> = Arc::new(Act { work: effects.work().to_owned() });
+        let work = effects.work().to_owned();
+        let act = self.tool.clone().unwrap_or_else(|| Arc::new(Act { work }));
         let local = || AgentTool { traits, kind: ToolKind::Local(Arc::clone(&act)) };
         let tool = |name: &str| ToolName::new(name).unwrap();
         let pool = PoolName::new("ops").unwrap();
