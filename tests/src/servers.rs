@@ -13,6 +13,7 @@
 //! temporary folder stays behind.
 
 mod amqp;
+mod descendants;
 mod folder;
 mod management;
 mod ports;

@@ -10,9 +10,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::descendants::{descendants, is_alive};
 use super::programs::{self, Program};
 
 const LOG_LINES_MAX: usize = 400;
@@ -68,11 +69,12 @@ impl Process {
 
     /// Kills with -9 and waits until the process and its helpers are gone.
     pub(super) fn kill9(&mut self) -> anyhow::Result<()> {
+        // Once it is reaped, its number may be another process's.
+        let reaped = self.child.try_wait()?.is_some();
+        let helpers = if reaped { Vec::new() } else { descendants(self.pid()) };
         self.child.kill().with_context(|| format!("cannot kill {}", self.name))?;
         self.child.wait()?;
-        let (_, closed) = self.log.wait(GONE_MS_MAX, |_| false);
-        anyhow::ensure!(closed, "a helper process of {} outlives it", self.name);
-        Ok(())
+        self.await_gone(&helpers)
     }
 
     /// Asks the server to end, waits for it, and kills it when it does not.
@@ -80,14 +82,23 @@ impl Process {
         if self.child.try_wait()?.is_some() {
             return Ok(());
         }
+        let helpers = descendants(self.pid());
         self.signal(Signal::CONT)?;
         self.signal(Signal::TERM)?;
         let (_, closed) = self.log.wait(STOP_MS_MAX, |_| false);
         if closed {
             self.child.wait()?;
-            return Ok(());
+            return self.await_gone(&helpers);
         }
         self.kill9()
+    }
+
+    /// Helpers end by themselves once their server's pipes are closed, a moment later.
+    fn await_gone(&self, helpers: &[u32]) -> anyhow::Result<()> {
+        let gone = poll_until(GONE_MS_MAX, || !helpers.iter().any(|pid| is_alive(*pid)));
+        let (_, closed) = self.log.wait(GONE_MS_MAX, |_| false);
+        ensure!(gone && closed, "a helper process of {} outlives it: {helpers:?}", self.name);
+        Ok(())
     }
 
     pub(super) fn signal(&self, signal: Signal) -> anyhow::Result<()> {

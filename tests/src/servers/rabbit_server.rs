@@ -218,9 +218,9 @@ impl Node {
         })
     }
 
-    /// `localhost` resolves whatever the machine is called.
+    /// An address instead of a name, so that nothing has to resolve.
     fn name(&self) -> String {
-        format!("portcullis{}@localhost", self.amqp.port())
+        format!("portcullis{}@127.0.0.1", self.amqp.port())
     }
 
     fn write_config(&self, options: &RabbitOptions) -> anyhow::Result<()> {
@@ -250,6 +250,7 @@ impl Node {
         command
             .env("HOME", folder.join("home")) // the cookie lives here
             .env("RABBITMQ_NODENAME", self.name())
+            .env("RABBITMQ_USE_LONGNAME", "true")
             .env("RABBITMQ_CONF_ENV_FILE", folder.join("rabbitmq-env.conf"))
             .env("RABBITMQ_CTL_DIST_PORT_MIN", &control_port)
             .env("RABBITMQ_CTL_DIST_PORT_MAX", &control_port)
@@ -320,6 +321,7 @@ fn speaks_amqp(port: u16) -> bool {
 }
 
 fn port_was_taken(broker: &Process) -> bool {
+    let says_so = |line: &str| line.contains("port") && line.contains("in use");
     let log = broker.log_text();
-    log.contains("eaddrinuse") || log.contains("in use")
+    log.contains("eaddrinuse") || log.lines().any(says_so)
 }
