@@ -17,7 +17,9 @@ step "lints"
 cargo clippy --locked --workspace --all-targets --quiet -- -D warnings
 
 step "documentation"
-RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
+# For those who work on it: private items are in, and may be linked.
+RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" \
+  cargo doc --locked --workspace --no-deps --document-private-items --quiet
 
 step "house rules"
 cargo run --locked --quiet -p portcullis-tests --bin tidy

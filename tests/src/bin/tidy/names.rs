@@ -4,7 +4,7 @@ use super::source::{Finding, Source};
 
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: [&str; 8] =
-    ["utils", "util", "common", "helpers", "helper", "types", "misc", "shared"];
+    ["utils", "util", "common", "commons", "helpers", "types", "misc", "stuff"];
 
 /// No `mod.rs`, no module called after nothing.
 pub(crate) fn modules(files: &[Source]) -> Vec<Finding> {
@@ -30,12 +30,10 @@ pub(crate) fn modules(files: &[Source]) -> Vec<Finding> {
     findings
 }
 
-/// Every file of Rust begins by saying what it is for.
+/// Every file of Rust begins by saying what it is for. Tests say it by their names.
 pub(crate) fn module_docs(files: &[Source]) -> Vec<Finding> {
-    let silent = |file: &&Source| {
-        let says_by_name = file.path.ends_with("/tests.rs");
-        file.is_rust() && !says_by_name && !file.text.starts_with("//! ")
-    };
+    let silent =
+        |file: &&Source| file.is_rust() && !file.is_test() && !file.text.starts_with("//! ");
     let what = "no module doc: begin with `//! <the question this module answers>`";
     files.iter().filter(silent).map(|file| file.finding(1, what)).collect()
 }
@@ -58,12 +56,13 @@ mod tests {
             let inline = format!("pub(crate) mod {name} {{");
             assert_eq!(places(&modules(&file("a.rs", &inline))), ["a.rs:1"]);
         }
-        assert!(modules(&file("a/src/commons.rs", "mod tests {\n}")).is_empty());
+        assert!(modules(&file("a/src/helper.rs", "mod tests {\n}")).is_empty());
     }
 
     #[test]
     fn a_file_without_a_module_doc_is_refused() {
         assert_eq!(places(&module_docs(&file("a.rs", "use std::fs;"))), ["a.rs:1"]);
         assert!(module_docs(&file("a.rs", "//! What is it?\n")).is_empty());
+        assert!(module_docs(&file("a/tests/b.rs", "use std::fs;")).is_empty());
     }
 }
