@@ -1,5 +1,6 @@
 //! Promise: the shipped files of RabbitMQ and Redis do what they say on real servers.
 
+mod buses;
 mod rabbitmq;
 mod redis;
 

@@ -23,7 +23,7 @@ use super::{PASSWORD, run_script, secrets, shipped};
 const USERS: [&str; 3] = ["scheduler", "worker", "approver"];
 const APPROVERS_QUEUE: &str = "approvals.default";
 
-fn start() -> RabbitServer {
+pub(super) fn start() -> RabbitServer {
     let folder = secrets(&USERS, PASSWORD);
     let definitions = folder.path().join("definitions.json");
     fs::write(&definitions, run_script("rabbitmq/make-users.sh", folder.path()).unwrap()).unwrap();
@@ -31,12 +31,16 @@ fn start() -> RabbitServer {
     RabbitServer::start_with(&options).unwrap()
 }
 
+pub(super) fn url_of(server: &RabbitServer, user: &str) -> String {
+    server.url_as(user, &PASSWORD.replace(' ', "%20"), "portcullis")
+}
+
 /// What a user may do: every act on a channel of its own, for a refusal closes it.
 struct User(Connection);
 
 impl User {
     async fn log_in(server: &RabbitServer, name: &str) -> Self {
-        let url = server.url_as(name, &PASSWORD.replace(' ', "%20"), "portcullis");
+        let url = url_of(server, name);
         Self(Connection::connect(&url, ConnectionProperties::default()).await.unwrap())
     }
 
