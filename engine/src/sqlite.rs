@@ -16,6 +16,7 @@ mod lock;
 mod open;
 mod readers;
 mod reads;
+mod work;
 mod writer;
 
 use std::ops::RangeInclusive;
@@ -28,13 +29,15 @@ use bytes::Bytes;
 use portcullis_proto::digest::Digest;
 use portcullis_proto::ids::{Epoch, Shard, ShardCount};
 use portcullis_proto::time::Ms;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use self::clock::Clock;
 pub use self::clock::{WallClock, wall_clock};
 pub use self::examine::Finding;
+use self::lock::Lock;
 pub use self::open::OpenError;
 use self::readers::Readers;
+use self::work::Turn;
 use self::writer::{Desk, Writer};
 use crate::ports::{
     BLOB_BYTES_MAX, Blobs, Commit, CommitError, Committed, DuePage, Feed, FeedCursor, FeedEntry,
@@ -104,11 +107,7 @@ impl SqliteStore {
     /// # Errors
     /// When the file is in use, cannot be written, is not a store, or is one of a newer release.
     pub fn open(mut settings: SqliteSettings) -> Result<Arc<Self>, OpenError> {
-        // Absolute, so that it stays the same file whatever becomes of the working directory.
-        settings.path = std::path::absolute(&settings.path)
-            .map_err(|why| OpenError::NotWritable { path: settings.path.clone(), why })?;
-        open::prepare_folder(&settings.path)?;
-        let lock = lock::take(&settings.path)?;
+        let lock = Self::take(&mut settings)?;
         let (connection, facts) = open::open_store(&settings)?;
         let settings = Arc::new(settings);
         let clock = Arc::new(Clock::starting_at(facts.seen, Arc::clone(&settings.clock)));
@@ -127,6 +126,27 @@ impl SqliteStore {
         Ok(Arc::new(Self { settings, clock, epoch: facts.epoch, swapped, readers, writer }))
     }
 
+    /// Makes a stopped store forget that its clock was ever ahead of the wall clock, and answers
+    /// the times before and after. Deadlines that passed only on the wrong clock are open again.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; above all, when the store is in use.
+    pub fn reset_clock(mut settings: SqliteSettings) -> Result<(Ms, Ms), OpenError> {
+        let _lock = Self::take(&mut settings)?;
+        let (connection, facts) = open::open_store(&settings)?;
+        let now = Ms((settings.clock)());
+        open::set_seen(&connection, &settings.path, now)?;
+        Ok((facts.seen, now))
+    }
+
+    fn take(settings: &mut SqliteSettings) -> Result<Lock, OpenError> {
+        // Absolute, so that it stays the same file whatever becomes of the working directory.
+        settings.path = std::path::absolute(&settings.path)
+            .map_err(|why| OpenError::NotWritable { path: settings.path.clone(), why })?;
+        open::prepare_folder(&settings.path)?;
+        lock::take(&settings.path)
+    }
+
     async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Connection, &Clock) -> Result<T, StoreError> + Send + 'static,
@@ -139,7 +159,7 @@ impl SqliteStore {
             .ask(move |connection| {
                 let found = read(connection, &clock);
                 // Asked last: a store that was emptied before the question must not answer "none".
-                if reads::epoch(connection)? == Some(epoch) {
+                if group::epoch_of(connection)? == Some(epoch) {
                     found
                 } else {
                     Err(StoreError::Epoch)
@@ -248,17 +268,7 @@ impl Blobs for SqliteStore {
         let digest = tokio::task::spawn_blocking(move || Digest::of_bytes(&hashed))
             .await
             .map_err(|why| StoreError::Unavailable(format!("a blob was not hashed: {why}")))?;
-        let put = move |turn: &mut group::Turn<'_>| {
-            turn.wrote = true;
-            turn.connection
-                .prepare_cached(
-                    "INSERT INTO blob (digest, expires_ms, bytes) VALUES (?1, ?2, ?3)
-                     ON CONFLICT (digest) DO UPDATE
-                     SET expires_ms = max(expires_ms, excluded.expires_ms)",
-                )?
-                .execute(params![digest.0, turn.clock.now().plus(keep_ms).0, &*bytes])?;
-            Ok(Ok::<_, StoreError>(digest))
-        };
+        let put = move |turn: &mut Turn<'_>| commit::put_blob(turn, digest, &bytes, keep_ms);
         self.writer.ask(length, put).await
     }
 
@@ -282,14 +292,6 @@ impl Installation for SqliteStore {
     }
 
     async fn raise_policy_epoch(&self) -> Result<u64, StoreError> {
-        let raise = |turn: &mut group::Turn<'_>| {
-            turn.wrote = true;
-            turn.policy_epoch = turn
-                .connection
-                .prepare_cached("UPDATE meta SET v = v + 1 WHERE k = 'policy_epoch' RETURNING v")?
-                .query_row([], |row| row.get(0))?;
-            Ok(Ok::<_, StoreError>(turn.policy_epoch))
-        };
-        self.writer.ask(0, raise).await
+        self.writer.ask(0, commit::raise_policy_epoch).await
     }
 }

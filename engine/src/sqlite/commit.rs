@@ -4,13 +4,14 @@
 //! Invariant: the checks come in the order of the Redis script and all before the first write;
 //! what is refused here is refused there, by the same name.
 
+use portcullis_proto::digest::Digest;
 use portcullis_proto::ids::OpId;
 use portcullis_proto::time::Ms;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::clock::Reading;
-use super::group::Turn;
-use crate::ports::{CLOCK_LAG_MS_MAX, Commit, CommitError, Committed, Version};
+use super::work::Turn;
+use crate::ports::{CLOCK_LAG_MS_MAX, Commit, CommitError, Committed, StoreError, Version};
 
 /// How many operation ids a record remembers.
 const OPS_MAX: usize = 8;
@@ -210,8 +211,12 @@ fn write_around(connection: &Connection, commit: &Commit) -> rusqlite::Result<()
             .execute([approval.as_str()])?;
     }
     for entry in &commit.index_set {
+        // Not OR REPLACE: that removes without the trigger that keeps the list's length.
         connection
-            .prepare_cached("INSERT OR REPLACE INTO idx (name, member, score) VALUES (?1, ?2, ?3)")?
+            .prepare_cached(
+                "INSERT INTO idx (name, member, score) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (name, member) DO UPDATE SET score = excluded.score",
+            )?
             .execute(params![entry.index, entry.member, entry.score.0])?;
     }
     for (index, member) in &commit.index_del {
@@ -223,4 +228,31 @@ fn write_around(connection: &Connection, commit: &Commit) -> rusqlite::Result<()
         connection.prepare_cached("INSERT INTO feed (json) VALUES (?1)")?.execute([json])?;
     }
     Ok(())
+}
+
+/// Keeps a blob at least until `keep_ms` from now; an earlier promise to keep it longer holds.
+pub(super) fn put_blob(
+    turn: &mut Turn<'_>,
+    digest: Digest,
+    bytes: &[u8],
+    keep_ms: i64,
+) -> rusqlite::Result<Result<Digest, StoreError>> {
+    turn.wrote = true;
+    turn.connection
+        .prepare_cached(
+            "INSERT INTO blob (digest, expires_ms, bytes) VALUES (?1, ?2, ?3)
+             ON CONFLICT (digest) DO UPDATE SET expires_ms = max(expires_ms, excluded.expires_ms)",
+        )?
+        .execute(params![digest.0, turn.clock.now().plus(keep_ms).0, bytes])?;
+    Ok(Ok(digest))
+}
+
+/// From here on every approval asked for under an older epoch is void, later in this group too.
+pub(super) fn raise_policy_epoch(turn: &mut Turn<'_>) -> rusqlite::Result<Result<u64, StoreError>> {
+    turn.wrote = true;
+    turn.policy_epoch = turn
+        .connection
+        .prepare_cached("UPDATE meta SET v = v + 1 WHERE k = 'policy_epoch' RETURNING v")?
+        .query_row([], |row| row.get(0))?;
+    Ok(Ok(turn.policy_epoch))
 }

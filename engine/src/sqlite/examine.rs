@@ -9,7 +9,7 @@ use portcullis_proto::time::Ms;
 use rusqlite::Connection;
 
 use super::SqliteStore;
-use super::group::Turn;
+use super::work::Turn;
 use crate::ports::{CLOCK_LAG_MS_MAX, StoreError};
 
 /// Less free space than this is worth a word, in bytes.
@@ -112,7 +112,8 @@ fn of_free_space(folder: &Path) -> Finding {
 }
 
 fn of_clock(lag_ms: i64, now: Ms) -> Finding {
-    let mend = "set the system's clock: until it has caught up, no granted call starts";
+    let mend = "no granted call starts until the wall clock has caught up: set the system's clock; \
+                if it was ahead by mistake, stop the process and reset the store's clock";
     let found = format!("store time {now}, the wall clock is {lag_ms} ms behind it");
     Finding::new("clock", found, CLOCK_LAG_MS_MAX < lag_ms, mend)
 }

@@ -8,62 +8,10 @@
 
 use portcullis_proto::ids::Epoch;
 use portcullis_proto::time::Ms;
-use rusqlite::{Connection, Error, ErrorCode, Row};
+use rusqlite::{Connection, Error, ErrorCode, OptionalExtension};
 
 use super::clock::Clock;
-use crate::ports::{CommitError, StoreError};
-
-/// Why nothing of a group may be relied on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
-    /// Nothing was written.
-    Unavailable(String),
-    /// It may have been written.
-    Unknown(String),
-    /// The file is no longer the one this process opened; nothing was written.
-    Swapped,
-}
-
-impl From<Failure> for CommitError {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Unavailable(why) => Self::Unavailable(why),
-            Failure::Unknown(why) => Self::Unknown(why),
-            Failure::Swapped => Self::Epoch,
-        }
-    }
-}
-
-impl From<Failure> for StoreError {
-    /// What answers with this can be done again without harm, so "unknown" needs no own word.
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Unavailable(why) | Failure::Unknown(why) => Self::Unavailable(why),
-            Failure::Swapped => Self::Epoch,
-        }
-    }
-}
-
-/// Something that waits for its turn to write.
-pub(super) trait Work: Send {
-    /// How much it is about to write, in bytes.
-    fn bytes(&self) -> usize;
-
-    /// Checks, then writes, then remembers its answer. An error takes the whole group back.
-    fn perform(&mut self, turn: &mut Turn<'_>) -> rusqlite::Result<()>;
-
-    /// Tells the caller: the remembered answer, or why there is none.
-    fn settle(self: Box<Self>, outcome: &Result<(), Failure>);
-}
-
-/// What one group works with.
-pub(super) struct Turn<'a> {
-    pub(super) connection: &'a Connection,
-    pub(super) clock: &'a Clock,
-    pub(super) policy_epoch: u64,
-    /// Set by who writes; a group that only refused costs no fsync.
-    pub(super) wrote: bool,
-}
+use super::work::{Failure, Turn, Work};
 
 /// Does all of `group` in one transaction, and returns the highest time that the file now holds.
 pub(super) fn run(
@@ -114,10 +62,10 @@ fn fill(
 ) -> Result<Filled, Stop> {
     // Immediate: a transaction that begins as a reader may not become a writer.
     connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-    let meta = meta(connection)?;
-    if meta.epoch != Some(epoch) {
+    if epoch_of(connection)? != Some(epoch) {
         return Err(Stop::Swapped);
     }
+    let meta = meta(connection)?;
     let policy_epoch = meta.policy_epoch;
     let mut turn = Turn { connection, clock, policy_epoch, wrote: false };
     for work in group {
@@ -158,24 +106,27 @@ fn roll_back(connection: &Connection) {
     }
 }
 
+/// Which installation the file is; `None`: none, it was emptied.
+pub(super) fn epoch_of(connection: &Connection) -> rusqlite::Result<Option<Epoch>> {
+    let epoch = connection
+        .prepare_cached("SELECT v FROM meta WHERE k = 'epoch'")?
+        .query_row([], |row| row.get(0))
+        .optional()?;
+    Ok(epoch.map(Epoch))
+}
+
 struct Meta {
-    epoch: Option<Epoch>,
     policy_epoch: u64,
     turns: i64,
 }
 
 fn meta(connection: &Connection) -> rusqlite::Result<Meta> {
-    let read = |row: &Row<'_>| {
-        let epoch: Option<[u8; 16]> = row.get(0)?;
-        Ok(Meta { epoch: epoch.map(Epoch), policy_epoch: row.get(1)?, turns: row.get(2)? })
-    };
     connection
         .prepare_cached(
-            "SELECT (SELECT v FROM meta WHERE k = 'epoch'),
-                    (SELECT v FROM meta WHERE k = 'policy_epoch'),
+            "SELECT (SELECT v FROM meta WHERE k = 'policy_epoch'),
                     (SELECT v FROM meta WHERE k = 'turns')",
         )?
-        .query_row([], read)
+        .query_row([], |row| Ok(Meta { policy_epoch: row.get(0)?, turns: row.get(1)? }))
 }
 
 /// An error of SQLite in words that name the mend.
@@ -194,3 +145,6 @@ pub(super) fn explain(why: &Error) -> String {
     };
     format!("{mend} ({why})")
 }
+
+#[cfg(test)]
+mod tests;

@@ -283,6 +283,22 @@ fn facts(connection: &Connection, path: &Path) -> Result<Facts, OpenError> {
     Ok(Facts { epoch: Epoch(epoch), seen: Ms(seen), file })
 }
 
+/// Sets the highest time seen, also to an earlier one.
+pub(super) fn set_seen(connection: &Connection, path: &Path, now: Ms) -> Result<(), OpenError> {
+    connection
+        .execute("UPDATE meta SET v = ?1 WHERE k = 'hw'", [now.0])
+        .map(|_| ())
+        .map_err(|why| OpenError::of(path, why))
+}
+
+/// A store without a file, for tests of what happens inside a transaction.
+#[cfg(test)]
+pub(super) fn in_memory(epoch: Epoch) -> Connection {
+    let mut connection = Connection::open_in_memory().unwrap();
+    migrate(&mut connection, STEPS, epoch, Ms(0)).unwrap();
+    connection
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

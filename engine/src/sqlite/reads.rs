@@ -6,7 +6,6 @@
 
 use bytes::Bytes;
 use portcullis_proto::digest::Digest;
-use portcullis_proto::ids::Epoch;
 use portcullis_proto::time::Ms;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -19,15 +18,6 @@ use crate::ports::{
 
 fn at_most(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
-}
-
-/// Which installation this is; `None`: none, the store was emptied.
-pub(super) fn epoch(connection: &Connection) -> Result<Option<Epoch>, StoreError> {
-    let epoch = connection
-        .prepare_cached("SELECT v FROM meta WHERE k = 'epoch'")?
-        .query_row([], |row| row.get(0))
-        .optional()?;
-    Ok(epoch.map(Epoch))
 }
 
 pub(super) fn load(
@@ -108,9 +98,12 @@ pub(super) fn list(
 }
 
 pub(super) fn count(connection: &Connection, index: &str) -> Result<u64, StoreError> {
-    Ok(connection
-        .prepare_cached("SELECT count(*) FROM idx WHERE name = ?1")?
-        .query_row([index], |row| row.get(0))?)
+    let entries: Option<u64> = connection
+        .prepare_cached("SELECT entries FROM idx_size WHERE name = ?1")?
+        .query_row([index], |row| row.get(0))
+        .optional()?;
+    // A list that never had an entry has no row.
+    Ok(entries.unwrap_or(0))
 }
 
 pub(super) fn feed_end(connection: &Connection) -> Result<FeedCursor, StoreError> {

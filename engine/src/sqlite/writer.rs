@@ -15,12 +15,13 @@ use std::time::Duration;
 use portcullis_proto::ids::Epoch;
 use portcullis_proto::time::Ms;
 use rusqlite::Connection;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::clock::Clock;
-use super::group::{self, Failure, Turn, Work, explain};
+use super::group::{self, explain};
 use super::lock::Lock;
 use super::open::{FileId, OpenError, open_writer};
+use super::work::{Failure, Task, Turn, Work};
 use super::{SqliteSettings, collect};
 
 /// A group is closed once it holds this much, in bytes.
@@ -60,7 +61,8 @@ impl Writer {
     pub(super) fn start(desk: Desk) -> Result<Self, OpenError> {
         // Bounded by `room`: a place is taken before the queue is.
         let (queue, waiting) = channel();
-        let room = Arc::new(Semaphore::new(desk.settings.commit_queue_max));
+        let places = desk.settings.commit_queue_max.clamp(1, Semaphore::MAX_PERMITS);
+        let room = Arc::new(Semaphore::new(places));
         let scribe = Scribe::new(desk);
         let thread = std::thread::Builder::new()
             .name("sqlite-writer".to_owned())
@@ -85,8 +87,7 @@ impl Writer {
         let Ok(place) = Arc::clone(&self.room).acquire_owned().await else {
             return Err(unavailable());
         };
-        let (answer, answered) = oneshot::channel();
-        let work = Box::new(Task { bytes, act: Some(act), found: None, answer });
+        let (work, answered) = Task::asked(bytes, act);
         let Some(Ok(())) = self.queue.as_ref().map(|queue| queue.send(Waiting { work, place }))
         else {
             return Err(unavailable());
@@ -103,42 +104,6 @@ impl Drop for Writer {
         {
             tracing::error!("the store's writer had panicked");
         }
-    }
-}
-
-/// One caller's work: what to do, what came of it, and whom to tell.
-struct Task<T, E, F> {
-    bytes: usize,
-    act: Option<F>,
-    found: Option<Result<T, E>>,
-    answer: oneshot::Sender<Result<T, E>>,
-}
-
-impl<T, E, F> Work for Task<T, E, F>
-where
-    T: Send,
-    E: From<Failure> + Send,
-    F: FnOnce(&mut Turn<'_>) -> rusqlite::Result<Result<T, E>> + Send,
-{
-    fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    fn perform(&mut self, turn: &mut Turn<'_>) -> rusqlite::Result<()> {
-        if let Some(act) = self.act.take() {
-            self.found = Some(act(turn)?);
-        }
-        Ok(())
-    }
-
-    fn settle(self: Box<Self>, outcome: &Result<(), Failure>) {
-        let answer = match (outcome, self.found) {
-            (Ok(()), Some(found)) => found,
-            (Ok(()), None) => Err(Failure::Unavailable("it was never tried".to_owned()).into()),
-            (Err(failure), _) => Err(failure.clone().into()),
-        };
-        // A caller that went away learns nothing, and loses nothing: the operation id tells.
-        drop(self.answer.send(answer));
     }
 }
 
@@ -182,7 +147,7 @@ impl Scribe {
             let wait_ms = if self.more_to_tidy { 0 } else { TIDY_EVERY_MS };
             match queue.recv_timeout(Duration::from_millis(wait_ms)) {
                 Ok(first) => {
-                    let group = self.gather(first, queue);
+                    let group = gather(first, queue, self.settings.group_max);
                     self.write(group);
                 }
                 Err(RecvTimeoutError::Timeout) => self.notice_swap(),
@@ -191,20 +156,6 @@ impl Scribe {
             self.tidy();
         }
         self.note_time(0);
-    }
-
-    fn gather(&self, first: Waiting, queue: &Receiver<Waiting>) -> Vec<Box<dyn Work>> {
-        let mut bytes = 0;
-        let mut group = Vec::new();
-        let mut next = Some(first);
-        while let Some(Waiting { work, place }) = next {
-            drop(place);
-            bytes += work.bytes();
-            group.push(work);
-            let full = self.settings.group_max <= group.len() || GROUP_BYTES_MAX <= bytes;
-            next = if full { None } else { queue.try_recv().ok() };
-        }
-        group
     }
 
     fn write(&mut self, mut group: Vec<Box<dyn Work>>) {
@@ -280,5 +231,51 @@ impl Scribe {
             Ok(_) => self.seen = now,
             Err(why) => tracing::warn!(%why, "the highest time seen is not kept for now"),
         }
+    }
+}
+
+/// Takes out what waits, up to both bounds of a group.
+fn gather(first: Waiting, queue: &Receiver<Waiting>, group_max: usize) -> Vec<Box<dyn Work>> {
+    let mut bytes = 0;
+    let mut group = Vec::new();
+    let mut next = Some(first);
+    while let Some(Waiting { work, place }) = next {
+        drop(place);
+        bytes += work.bytes();
+        group.push(work);
+        let full = group_max <= group.len() || GROUP_BYTES_MAX <= bytes;
+        next = if full { None } else { queue.try_recv().ok() };
+    }
+    group
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::CommitError;
+
+    /// How `count` pieces of work of `bytes` each are grouped.
+    fn groups(count: usize, bytes: usize, group_max: usize) -> Vec<usize> {
+        let room = Arc::new(Semaphore::new(count));
+        let (queue, waiting) = channel();
+        for _ in 0..count {
+            let (work, _) = Task::asked(bytes, |_| Ok(Ok::<(), CommitError>(())));
+            let place = Arc::clone(&room).try_acquire_owned().unwrap();
+            queue.send(Waiting { work, place }).unwrap();
+        }
+        let mut groups = Vec::new();
+        while let Ok(first) = waiting.try_recv() {
+            groups.push(gather(first, &waiting, group_max).len());
+        }
+        assert_eq!(room.available_permits(), count, "every place is free again");
+        groups
+    }
+
+    #[test]
+    fn a_group_takes_what_waits_up_to_its_bounds() {
+        assert_eq!(groups(3, 1, 512), [3]);
+        assert_eq!(groups(10, 1, 4), [4, 4, 2]);
+        assert_eq!(groups(5, GROUP_BYTES_MAX / 2, 512), [2, 2, 1]);
+        assert_eq!(groups(2, GROUP_BYTES_MAX + 1, 512), [1, 1]);
     }
 }

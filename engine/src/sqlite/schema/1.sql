@@ -29,6 +29,19 @@ CREATE TABLE idx (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX idx_order ON idx (name, score, member);
 
+-- How long each list is: counting a million entries takes a tenth of a second, or ten from a disk.
+CREATE TABLE idx_size (
+    name TEXT PRIMARY KEY,
+    entries INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TRIGGER idx_added AFTER INSERT ON idx BEGIN
+    INSERT INTO idx_size (name, entries) VALUES (new.name, 1)
+    ON CONFLICT (name) DO UPDATE SET entries = entries + 1;
+END;
+CREATE TRIGGER idx_removed AFTER DELETE ON idx BEGIN
+    UPDATE idx_size SET entries = entries - 1 WHERE name = old.name;
+END;
+
 -- A licence lives while its row is here and now < expires_ms. Deleting the row denies.
 CREATE TABLE licence (
     approval TEXT PRIMARY KEY,
