@@ -7,3 +7,4 @@ mod bus_rabbitmq;
 mod deploy;
 mod flow;
 mod servers;
+mod store_sqlite;

@@ -4,4 +4,5 @@
 
 pub mod conformance;
 pub mod home;
+pub mod ledger;
 pub mod servers;
