@@ -8,3 +8,4 @@ mod deploy;
 mod flow;
 mod servers;
 mod store_sqlite;
+mod store_redis;

@@ -66,7 +66,7 @@ local function commit(c, value)
   if licences then
     for i = 1, #licences, 2 do
       if licences[i + 1] then
-        call('SET', KEYS[licences[i]], 1, 'PXAT', licences[i + 1])
+        call('SET', KEYS[licences[i]], '1', 'PXAT', licences[i + 1])
       else
         call('DEL', KEYS[licences[i]])
       end
@@ -74,7 +74,7 @@ local function commit(c, value)
   end
   if feed then
     for i = 1, #feed do
-      call('XADD', KEYS[3], 'MAXLEN', '~', 100000, '*', 'j', feed[i])
+      call('XADD', KEYS[3], 'MAXLEN', '~', '100000', '*', 'j', feed[i])
     end
   end
   local bytes = written .. op .. string.sub(head, 9, 8 + ops) .. value

@@ -161,7 +161,7 @@ impl RedisSite {
         let complete: &[u8] = if complete { b"1" } else { b"0" };
         let configured = self.shards.get();
         call.arg(epoch.to_string().as_bytes()).arg(configured.to_string().as_bytes()).arg(complete);
-        let answer = self.lines.reads.repeat(&call).await?;
+        let answer = self.lines.commits.repeat(&call).await?;
         if let Value::Int(code) = answer {
             return if code == 1 { Ok(()) } else { Err(OpenError::Emptied(shard)) };
         }

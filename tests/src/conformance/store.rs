@@ -2,6 +2,7 @@
 //!
 //! Each claim is an async function over a [`StoreBench`]. `store_conformance!(bench)` turns all of
 //! them into tests, each with a bench of its own; `bench` is an `async fn() -> impl StoreBench`.
+//! The builders are public for an adapter's own tests.
 
 #![expect(clippy::unwrap_used, reason = "a claim that cannot be checked has failed")]
 
@@ -122,19 +123,19 @@ macro_rules! store_claims {
 }
 
 /// An operation id that nobody had before.
-fn op() -> OpId {
+pub fn op() -> OpId {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).unwrap();
     OpId(bytes)
 }
 
 /// The run of a job called `name`.
-fn run(store: &dyn Storage, name: &str) -> RunId {
+pub fn run(store: &dyn Storage, name: &str) -> RunId {
     let tenant = Tenant::new("acme").unwrap();
     RunId::of(&JobKey::api(&tenant, name.as_bytes()), store.shape().shards)
 }
 
-fn run_key(store: &dyn Storage, name: &str) -> RecordKey {
+pub fn run_key(store: &dyn Storage, name: &str) -> RecordKey {
     RecordKey::Run(run(store, name))
 }
 
@@ -142,12 +143,12 @@ fn reminder_key(store: &dyn Storage, name: &str) -> RecordKey {
     RecordKey::reminder(ReminderName::new(name).unwrap(), store.shape().shards)
 }
 
-fn approval(store: &dyn Storage, name: &str) -> ApprovalId {
+pub fn approval(store: &dyn Storage, name: &str) -> ApprovalId {
     ApprovalId::of(&run(store, name), 0, 1)
 }
 
 /// A firm commit of a few bytes that asks for nothing and sets nothing else.
-fn change(key: &RecordKey, expected: Version) -> Commit {
+pub fn change(key: &RecordKey, expected: Version) -> Commit {
     Commit {
         key: key.clone(),
         expected,
@@ -169,17 +170,17 @@ fn change(key: &RecordKey, expected: Version) -> Commit {
     }
 }
 
-fn create(key: &RecordKey) -> Commit {
+pub fn create(key: &RecordKey) -> Commit {
     change(key, Version::ABSENT)
 }
 
-fn entry(index: &str, member: &str, score: Ms) -> IndexEntry {
+pub fn entry(index: &str, member: &str, score: Ms) -> IndexEntry {
     IndexEntry { index: index.into(), member: member.into(), score }
 }
 
 /// Commits what must succeed.
 #[track_caller]
-fn won(answer: Result<Committed, CommitError>) -> Committed {
+pub fn won(answer: Result<Committed, CommitError>) -> Committed {
     answer.unwrap()
 }
 
@@ -189,7 +190,7 @@ async fn wait_past(store: &dyn Storage, at: Ms) {
 }
 
 /// Asks until the answer is yes.
-async fn wait(mut asked: impl AsyncFnMut() -> bool) {
+pub async fn wait(mut asked: impl AsyncFnMut() -> bool) {
     let patience = Duration::from_millis(PATIENCE_MS);
     let waited = tokio::time::timeout(patience, async {
         while !asked().await {

@@ -1,0 +1,11 @@
+//! Does the store in Redis keep the promises of every store, and its own?
+
+mod bench;
+mod boot;
+mod faults;
+mod replicas;
+mod scripts;
+
+use bench::fresh;
+
+portcullis_tests::store_conformance!(fresh);
