@@ -7,5 +7,5 @@ mod bus_rabbitmq;
 mod deploy;
 mod flow;
 mod servers;
-mod store_sqlite;
 mod store_redis;
+mod store_sqlite;
