@@ -171,8 +171,11 @@ impl RabbitBus {
     /// Not up within `wait_ms_max`: the error says what the broker or the network answered last.
     pub async fn ready(&self, wait_ms_max: u64) -> Result<(), BusError> {
         let both = async {
+            let consuming = self.consuming.session(&self.stop).await;
             let publishing = self.publishing.session(&self.stop).await;
-            publishing.is_some() && self.consuming.session(&self.stop).await.is_some()
+            let mut condition = self.condition.clone();
+            let told = condition.wait_for(|condition| *condition != Condition::Down).await;
+            consuming.is_some() && publishing.is_some() && told.is_ok()
         };
         match tokio::time::timeout(Duration::from_millis(wait_ms_max), both).await {
             Ok(true) => Ok(()),

@@ -212,8 +212,9 @@ impl Supervisor {
     async fn serve(&self, session: &Session) {
         tracing::info!(link = %self.settings.name, "connected to the broker");
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.condition.send_replace(Condition::Up);
+        // In this order: whoever sees «up» finds a session.
         self.sessions.send_replace(Some(session.clone()));
+        self.condition.send_replace(Condition::Up);
         tokio::select! {
             () = self.watch_over(session) => {}
             () = session.ended().cancelled() => {}
