@@ -91,7 +91,8 @@ async fn connections_closed_by_force_come_back_and_give_back_what_was_held() {
     assert!(again.redelivered);
     assert_eq!(held.settle.ack().await, Settled::Lost, "a delivery of a connection that is gone");
     assert_eq!(again.settle.ack().await, Settled::Done);
-    await_condition(&bus, Condition::Up).await;
+    await_lost_connections(&bus, 2).await;
+    bus.ready(READY_MS_MAX).await.unwrap();
     ring(&as_port, wake_of(Lane::Lo, 2)).await;
     assert_eq!(runs_of(&next(&mut consumer).await), [run(2)]);
     assert_eq!(bus.figures().connections_lost, 2);
