@@ -9,6 +9,7 @@ pub mod call;
 pub mod decision;
 pub mod denial;
 pub mod digest;
+pub mod envelope;
 pub mod ids;
 pub mod job;
 pub mod journal;

@@ -85,3 +85,6 @@ impl ApprovalRequest {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

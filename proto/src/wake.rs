@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::RunId;
 
+/// What such a message calls itself.
+pub const KIND: &str = "wake";
 /// How many runs one message names at most.
 pub const RUNS_MAX: usize = 64;
 
@@ -34,7 +36,7 @@ struct WakeV1 {
 #[must_use]
 pub fn encode(runs: &[RunId]) -> Vec<u8> {
     debug_assert!(!runs.is_empty() && runs.len() <= RUNS_MAX, "the caller batches");
-    let body = WakeV1 { v: 1, kind: "wake".into(), runs: runs.to_vec() };
+    let body = WakeV1 { v: 1, kind: KIND.into(), runs: runs.to_vec() };
     serde_json::to_vec(&body).expect("strings and a number are always JSON")
 }
 
@@ -52,7 +54,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<RunId>, WakeError> {
         return Err(WakeError::UnknownVersion(v));
     }
     let body: WakeV1 = serde_json::from_slice(bytes)?;
-    if body.kind != "wake" {
+    if body.kind != KIND {
         return Err(WakeError::Kind(body.kind));
     }
     if body.runs.is_empty() || RUNS_MAX < body.runs.len() {

@@ -1,0 +1,140 @@
+use super::*;
+use crate::ids::{JobKey, RunId, ShardCount, Tenant};
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
+
+fn pair(seed: u8) -> Ed25519KeyPair {
+    Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap()
+}
+
+fn public(seed: u8) -> [u8; 32] {
+    pair(seed).public_key().as_ref().try_into().unwrap()
+}
+
+fn decision() -> Decision {
+    let key = JobKey::api(&Tenant::new("t").unwrap(), b"x");
+    let run = RunId::of(&key, ShardCount::new(1).unwrap());
+    Decision {
+        v: 1,
+        approval_id: ApprovalId::of(&run, 0, 1),
+        nonce: Nonce([7; 16]),
+        args_hash: Digest::of_bytes(b"args"),
+        verdict: Verdict::Approve,
+        approver: Subject::new("alice").unwrap(),
+        channel: Channel::Amqp,
+        issued_at: Ms(5),
+        reason: None,
+    }
+}
+
+fn sign(decision: Decision, seed: u8, key_id: &str) -> SignedDecision {
+    let sig = pair(seed).sign(&decision.signed_bytes());
+    let sig = Signature(sig.as_ref().try_into().unwrap());
+    SignedDecision { decision, key_id: key_id.into(), sig }
+}
+
+fn ring() -> KeyRing {
+    let mut ring = KeyRing::default();
+    assert!(ring.add("alice-1", Speaker::Approver(Subject::new("alice").unwrap()), public(1)));
+    assert!(ring.add("notary", Speaker::Notary, public(2)));
+    assert!(!ring.add("notary", Speaker::Notary, public(3)), "an id stands for one key");
+    ring
+}
+
+#[test]
+fn a_genuine_decision_verifies_whoever_wrote_its_json() {
+    let signed = sign(decision(), 1, "alice-1");
+    assert_eq!(ring().verify(&signed), Ok(()));
+    let wire = serde_json::to_vec(&signed).unwrap();
+    assert_eq!(SignedDecision::decode(&wire).unwrap(), signed);
+    assert_eq!(ring().verify(&sign(decision(), 2, "notary")), Ok(()));
+}
+
+#[test]
+fn any_changed_field_breaks_the_signature() {
+    let genuine = sign(decision(), 1, "alice-1");
+    let changes: [fn(&mut Decision); 6] = [
+        |d| d.verdict = Verdict::Deny,
+        |d| d.nonce = Nonce([8; 16]),
+        |d| d.args_hash = Digest::of_bytes(b"other"),
+        |d| d.issued_at = Ms(6),
+        |d| d.reason = Some("because".into()),
+        |d| d.channel = Channel::Http,
+    ];
+    for change in changes {
+        let mut forged = genuine.clone();
+        change(&mut forged.decision);
+        assert_eq!(ring().verify(&forged), Err(Forged::BadSignature));
+    }
+}
+
+#[test]
+fn a_decision_without_canonical_bytes_verifies_under_no_signature() {
+    let mut decision = decision();
+    decision.issued_at = Ms(1 << 53);
+    assert_eq!(ring().verify(&sign(decision, 1, "alice-1")), Err(Forged::BadSignature));
+}
+
+#[test]
+fn a_key_speaks_only_for_its_owner() {
+    let mut other = decision();
+    other.approver = Subject::new("bob").unwrap();
+    assert_eq!(ring().verify(&sign(other, 1, "alice-1")), Err(Forged::WrongSpeaker));
+    assert_eq!(ring().verify(&sign(decision(), 1, "nobody")), Err(Forged::UnknownKey));
+    assert_eq!(ring().verify(&sign(decision(), 3, "alice-1")), Err(Forged::BadSignature));
+}
+
+#[test]
+fn what_is_no_decision_is_refused() {
+    let good = serde_json::to_value(sign(decision(), 1, "alice-1")).unwrap();
+    let mut unsigned_extra = good.clone();
+    unsigned_extra["decision"]["also"] = "yes".into();
+    let mut newer = good.clone();
+    newer["decision"]["v"] = 2.into();
+    let mut long = good.clone();
+    long["decision"]["reason"] = "x".repeat(REASON_BYTES_MAX + 1).into();
+    for value in [unsigned_extra, newer, long, serde_json::json!({}), serde_json::json!(1)] {
+        let bytes = serde_json::to_vec(&value).unwrap();
+        assert!(SignedDecision::decode(&bytes).is_err(), "{value}");
+    }
+    assert!(SignedDecision::decode(&vec![b' '; DECISION_BYTES_MAX + 1]).is_err());
+}
+
+/// What signers in other languages are tested against.
+#[derive(serde::Deserialize)]
+struct Signing {
+    seed_base64: String,
+    public_key_base64: String,
+    signed_text: String,
+}
+
+fn base64(text: &str) -> [u8; 32] {
+    data_encoding::BASE64.decode(text.as_bytes()).unwrap().try_into().unwrap()
+}
+
+#[test]
+fn the_first_version_is_still_read_and_verified() {
+    let wire = include_bytes!("../../fixtures/decision/v1.json");
+    let signing: Signing =
+        serde_json::from_slice(include_bytes!("../../fixtures/decision/v1.signing.json")).unwrap();
+    let signed = SignedDecision::decode(wire).unwrap();
+    let mut ring = KeyRing::default();
+    let alice = Speaker::Approver(signed.decision.approver.clone());
+    assert!(ring.add(&signed.key_id, alice, base64(&signing.public_key_base64)));
+    assert_eq!(ring.verify(&signed), Ok(()));
+    assert_eq!(signed.decision.signed_bytes(), signing.signed_text.as_bytes());
+    let value: serde_json::Value = serde_json::from_slice(wire).unwrap();
+    assert_eq!(serde_json::to_value(&signed).unwrap(), value, "and written as it was");
+    let pair = Ed25519KeyPair::from_seed_unchecked(&base64(&signing.seed_base64)).unwrap();
+    assert_eq!(pair.sign(signing.signed_text.as_bytes()).as_ref(), signed.sig.0);
+}
+
+#[test]
+fn a_decision_repeats_what_its_request_says() {
+    let request: crate::request::ApprovalRequest =
+        serde_json::from_slice(include_bytes!("../../fixtures/request/v1.json")).unwrap();
+    let wire = include_bytes!("../../fixtures/decision/v1.json");
+    let decision = SignedDecision::decode(wire).unwrap().decision;
+    assert_eq!(decision.approval_id, request.approval_id);
+    assert_eq!(decision.nonce, request.nonce);
+    assert_eq!(decision.args_hash, request.args_hash);
+}
