@@ -178,6 +178,31 @@ impl Engine {
         Err(StepError::Contended)
     }
 
+    /// Writes a run again as it stands, firm: what was read before this returns survives a
+    /// failover, also where the commit that wrote it was answered «not durable».
+    ///
+    /// # Errors
+    /// When there is no such run, or the store cannot say that it is durable.
+    pub async fn confirm(self: &Arc<Self>, id: &RunId) -> Result<Held, StepError> {
+        for _ in 0..=CONFLICTS_MAX {
+            let (before, _) = self.load(id).await?;
+            let Some(before) = before else {
+                let (reject, place, held) = (Reject::Unknown, 0, None);
+                return Err(StepError::Rejected { reject, place, held });
+            };
+            let change = Change::none(before.run().clone(), Durability::Firm);
+            match self.commit(id, Some(&before), &change, &[]).await {
+                Ok((Committed { version, now }, record)) => {
+                    let boot_ms = self.surroundings.boot_ms();
+                    return Ok(Held { record, version, now, boot_ms });
+                }
+                Err(StepError::Commit(why)) => self.answer(id, why).await?,
+                Err(other) => return Err(other),
+            }
+        }
+        Err(StepError::Contended)
+    }
+
     /// What a refused commit asks for before the events are applied again, if that can help.
     async fn answer(self: &Arc<Self>, id: &RunId, why: CommitError) -> Result<(), StepError> {
         match why {

@@ -315,3 +315,23 @@ pub struct Change {
     pub journal: Vec<Entry>,
     pub effects: Vec<Effect>,
 }
+
+impl Change {
+    /// A write of the run as it stands: nothing happens but the write itself.
+    #[must_use]
+    pub const fn none(next: Run, durability: Durability) -> Self {
+        Self {
+            next,
+            not_before: None,
+            not_after: None,
+            need_steady_clock: false,
+            policy_epoch: None,
+            require: Vec::new(),
+            licences_set: Vec::new(),
+            licences_del: Vec::new(),
+            durability,
+            journal: Vec::new(),
+            effects: Vec::new(),
+        }
+    }
+}
