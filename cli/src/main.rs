@@ -1,1 +1,78 @@
-fn main() {}
+//! The one binary: parse → config → run → drain.
+//!
+//! Authority: the command line and the configuration, read here and nowhere else.
+//! Invariant: as the sandbox's helper this process does nothing else: no runtime, no log, no
+//! environment is read before it becomes the tool.
+
+mod args;
+mod config;
+mod exit;
+mod help;
+mod init;
+mod output;
+mod validate;
+mod words;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::{Cli, Command, Schema};
+use config::Environment;
+use exit::{Ended, Exit, Failure};
+use output::Output;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    if arguments.nth(1).is_some_and(|first| first == config::SANDBOX_EXEC) {
+        portcullis_worker::sandbox::run_helper(arguments);
+    }
+    let cli = Cli::parse();
+    let environment = environment();
+    let output = Output::new(cli.global.json, environment.get("NO_COLOR").is_some_and(is_set));
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
+        let failure = Failure::new(Exit::Failed, "tls", "a TLS provider was installed before ours");
+        output.failure(&failure);
+        return failure.exit.into();
+    }
+    match run(cli, &environment, output) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            output.failure(&failure);
+            failure.exit.into()
+        }
+    }
+}
+
+/// <https://no-color.org>: set and not empty.
+fn is_set(value: &str) -> bool {
+    !value.is_empty()
+}
+
+fn environment() -> Environment {
+    let texts = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    Environment(texts.collect())
+}
+
+fn run(cli: Cli, environment: &Environment, output: Output) -> Ended {
+    let path = &cli.global.config;
+    match cli.command {
+        Command::Init(init) => init::run(&init.folder, output),
+        Command::Validate => validate::run(path, environment, output),
+        Command::Schema(Schema::Config) => {
+            output.line(config::schema_text().trim_end());
+            Ok(Exit::Done)
+        }
+        Command::Help(topic) => help::run(&topic.topic, output),
+        Command::Up(_)
+        | Command::Scheduler(_)
+        | Command::Worker(_)
+        | Command::Doctor
+        | Command::Runs(_)
+        | Command::Approvals(_)
+        | Command::Waits(_)
+        | Command::Reminders(_)
+        | Command::Webhooks(_) => Err(Failure::new(Exit::Failed, "not_yet", "not yet")),
+    }
+}

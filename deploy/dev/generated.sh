@@ -4,7 +4,9 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 # One entry per file: "<committed file>|<command that prints it>".
-generated=()
+generated=(
+  "docs/schema/portcullis.schema.json|cargo run --locked --quiet -p portcullis -- schema config"
+)
 
 for entry in "${generated[@]}"; do
   file=${entry%%|*}

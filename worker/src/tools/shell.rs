@@ -99,17 +99,20 @@ pub struct Shell {
 }
 
 impl Shell {
+    /// Checks settings and policy as [`Shell::new`] does. Reads the file system, changes nothing.
+    ///
+    /// # Errors
+    /// What is wrong with the settings or the folders, and the mend.
+    pub fn check(settings: &ShellSettings, policy: SandboxPolicy) -> Result<(), ShellError> {
+        prepare(settings, policy).map(drop)
+    }
+
     /// Checks the settings and creates the folder for temporary files in the work folder.
     ///
     /// # Errors
     /// What is wrong with the settings or the folders, and the mend.
     pub fn new(settings: ShellSettings, policy: SandboxPolicy) -> Result<Self, ShellError> {
-        args::check_env_allowed(&settings.env_allowed)?;
-        let bytes = settings.output_bytes_max;
-        if !(OUTPUT_BYTES_FLOOR..=OUTPUT_BYTES_CEILING).contains(&bytes) {
-            return Err(ShellError::OutputLimit { bytes });
-        }
-        let sandbox = Sandbox::new(policy)?;
+        let sandbox = prepare(&settings, policy)?;
         let tmp_dir = sandbox.work_dir().join("tmp");
         prepare_tmp(&tmp_dir, &sandbox)
             .map_err(|source| ShellError::TemporaryFolder { path: tmp_dir.clone(), source })?;
@@ -247,6 +250,15 @@ impl From<Refusal> for NotRun {
         };
         Self::new(code, refusal.message)
     }
+}
+
+fn prepare(settings: &ShellSettings, policy: SandboxPolicy) -> Result<Sandbox, ShellError> {
+    args::check_env_allowed(&settings.env_allowed)?;
+    let bytes = settings.output_bytes_max;
+    if !(OUTPUT_BYTES_FLOOR..=OUTPUT_BYTES_CEILING).contains(&bytes) {
+        return Err(ShellError::OutputLimit { bytes });
+    }
+    Ok(Sandbox::new(policy)?)
 }
 
 fn nonce() -> Result<String, NotRun> {
