@@ -1,19 +1,20 @@
 //! What does the store do when it is a Redis?
 //!
-//! A record is one STRING: its version (8 bytes, big-endian), the ids of its last operations (8 bytes
-//! each, newest first, as many as the version says and at most eight), then the caller's bytes. One
-//! value instead of a HASH, because a hash with a long field costs 180 bytes more, eight ids in
-//! hexadecimal 350 more, and reading 72 bytes of it is enough to judge a commit.
+//! A record is one STRING: its version (8 bytes, big-endian), the ids of its last operations (8
+//! bytes each, newest first, as many as the version says and at most eight), then the caller's
+//! bytes. One value instead of a HASH, because a hash with a long field costs 180 bytes more, eight
+//! ids in hexadecimal 350 more, and reading 72 bytes of it is enough to judge a commit.
 //!
 //! Commits of one shard travel together: one script call carries those that came in while the call
-//! before was under way, so they share a round trip and an fsync, and each gets its own answer. On an
-//! idle shard a commit is sent at once. All keys of a call are declared and share one hash slot.
+//! before was under way, so they share a round trip and an fsync, and each gets its own answer. On
+//! an idle shard a commit is sent at once. All keys of a call are declared and share one hash slot.
 //!
-//! Authority: Redis. Its `TIME`, never behind the highest time seen (`hw`), is the only clock, and its
-//! scripts are the only place where a commit is judged.
+//! Authority: Redis. Its `TIME`, never behind the highest time seen (`hw`), is the only clock, and
+//! its scripts are the only place where a commit is judged.
 //! Invariant: no commit is sent twice. Once bytes of a commit may have left this process, a missing
 //! answer is `Unknown`; the caller decides, for a late yes must never start a tool.
-//! If we crash here: what was sent may have happened, and its operation id tells; nothing else is lost.
+//! If we crash here: what was sent may have happened, and its operation id tells; nothing else is
+//! lost.
 
 mod batch;
 mod boot;

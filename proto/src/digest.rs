@@ -144,7 +144,8 @@ mod tests {
     fn the_rfc_8785_example_has_the_published_bytes() {
         let value: Value = serde_json::from_str(
             r#"{"numbers":[333333333.33333329,1E30,4.50,2e-3,0.000000000000000000000000001],
-                "string":"\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/","literals":[null,true,false]}"#,
+                "string":"\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/",
+                "literals":[null,true,false]}"#,
         )
         .unwrap();
         let bytes = canonical(&value).unwrap();

@@ -5,6 +5,7 @@
 //! compared for equality.
 //! Invariant: an id that parses is safe in a Redis key, a routing key, a URL path and a log line.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
@@ -106,7 +107,7 @@ text_id!(/// Who decides: a verified person or service, never a display name.
 
 /// The identity of a job: the dedupe key. Two jobs with the same key are the same job.
 #[derive(
-    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(transparent)]
 pub struct JobKey(String);

@@ -304,7 +304,7 @@ impl Home {
                     return run;
                 }
                 last = run;
-                // tidy: a poll of another process's state; bounded by PATIENCE
+                // sleep: a poll of what other tasks commit, bounded by PATIENCE
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         });

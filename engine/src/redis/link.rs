@@ -1,11 +1,12 @@
 //! Is there a connection, and did a command reach Redis?
 //!
-//! One multiplexed connection, set up again when it is needed and gone. Setting it up is tried by one
-//! caller at a time, with jittered pauses; meanwhile the others are told at once that nothing was sent.
+//! One multiplexed connection, set up again when it is needed and gone. Setting it up is tried by
+//! one caller at a time, with jittered pauses; meanwhile the others are told at once that nothing
+//! was sent.
 //!
 //! Authority: this process, for what it has sent; Redis, for everything else.
-//! Invariant: a failure says whether the command may have run. After a timeout the connection is given
-//! up, so that no later command queues behind an answer that does not come.
+//! Invariant: a failure says whether the command may have run. After a timeout the connection is
+//! given up, so that no later command queues behind an answer that does not come.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
 //! How are the parts of a commit handed to its script? As MessagePack, in one argument.
 //!
-//! One argument with fifteen parts costs Redis a third of fifteen arguments. Texts that Redis gets to
-//! see again (scores, deadlines) travel as texts: a Lua number would be printed anew.
+//! One argument with fifteen parts costs Redis a third of fifteen arguments. Texts that Redis gets
+//! to see again (scores, deadlines) travel as texts: a Lua number would be printed anew.
 
 /// Writes MessagePack values, one after the other.
 #[derive(Default)]

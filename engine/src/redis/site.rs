@@ -1,10 +1,11 @@
 //! Whose store is this Redis, and may it be opened?
 //!
 //! An empty Redis becomes a new installation by writing its epoch into the first shard, where one
-//! process wins, then into the others; only then is it marked as complete. Whether an empty one *may*
-//! become one is not decided here: the broker is the witness.
+//! process wins, then into the others; only then is it marked as complete. Whether an empty one
+//! *may* become one is not decided here: the broker is the witness.
 //!
-//! Authority: Redis for the epoch and the number of shards; both are written once and never changed.
+//! Authority: Redis for the epoch and the number of shards; both are written once and never
+//! changed.
 //! Invariant: a shard without an epoch in a complete installation was emptied, and stays refused.
 //! If we crash here: the epoch stands and the next process completes what is missing.
 

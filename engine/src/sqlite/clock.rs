@@ -11,7 +11,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use portcullis_proto::time::Ms;
 
-/// Says the wall clock's time in milliseconds since the Unix epoch. Injected, so a test can move it.
+/// Says the wall clock's time in milliseconds since the Unix epoch. Injected, so a test can move
+/// it.
 pub type WallClock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 /// The clock of a production store.

@@ -33,7 +33,8 @@ impl Finding {
 }
 
 impl SqliteStore {
-    /// Looks at journal mode, durability, permissions, free space and clock. Quick, changes nothing.
+    /// Looks at journal mode, durability, permissions, free space and clock. Quick, changes
+    /// nothing.
     ///
     /// # Errors
     /// When the store cannot even be asked.

@@ -150,12 +150,9 @@ impl Tool for Act {
         match call.args["then"].as_str() {
             Some("fail") => Outcome::Failed(json!({ "error": "as told" })),
             Some("hang") => {
-                tokio::select! {
-                    () = call.cancel.cancelled() => Outcome::Failed(json!({ "error": "cancelled" })),
-                    () = tokio::time::sleep(call.timeout) => {
-                        Outcome::Failed(json!({ "error": "tool_timed_out" }))
-                    }
-                }
+                let stopped = tokio::time::timeout(call.timeout, call.cancel.cancelled()).await;
+                let error = if stopped.is_ok() { "cancelled" } else { "tool_timed_out" };
+                Outcome::Failed(json!({ "error": error }))
             }
             Some(_) | None => Outcome::Succeeded(json!({ "line": call.args["line"] })),
         }

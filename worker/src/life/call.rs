@@ -92,7 +92,8 @@ async fn run_action(
             () = worker.killing.cancelled(), if !cancel.is_cancelled() => cancel.cancel(),
             _ = renewals.tick(), if lost.is_none() => {
                 if let Err(end) = keep_lease(worker, session).await {
-                    warn!(run.id = %session.id, call = plan.seq, ?end, "W012 claim lost, tool stopped");
+                    let call = plan.seq;
+                    warn!(run.id = %session.id, call, ?end, "W012 claim lost, tool stopped");
                     lost = Some(end);
                     cancel.cancel();
                 }

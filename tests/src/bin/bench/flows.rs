@@ -22,6 +22,7 @@ fn plan(agent: AgentBuilder, slots: usize) -> Plan {
 async fn seen(home: &Home, id: &RunId, wanted: impl Fn(&Run) -> bool) {
     let mut pause_ms = 4;
     while !wanted(&home.run(id).await) {
+        // sleep: a poll of what other tasks commit
         tokio::time::sleep(Duration::from_millis(pause_ms)).await;
         pause_ms = (pause_ms * 2).min(32);
     }
