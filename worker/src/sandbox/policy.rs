@@ -24,7 +24,8 @@ pub enum Mode {
     Off,
 }
 
-/// Another user for tools. Only a worker that runs as root can use it.
+/// Another user for tools. Only a worker that runs as root can use it; the work folder should be
+/// this user's to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct User {
     pub uid: u32,

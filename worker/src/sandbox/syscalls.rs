@@ -216,7 +216,7 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, BackendEr
     SeccompRule::new(conditions)
 }
 
-/// Refuses x32 numbers with `ENOSYS`. By hand, as the compiler compares numbers for equality only.
+/// Refuses x32 numbers. By hand, as the compiler compares numbers for equality only.
 #[cfg(target_arch = "x86_64")]
 fn foreign_numbers() -> Option<BpfProgram> {
     use seccompiler::sock_filter;
@@ -225,11 +225,11 @@ fn foreign_numbers() -> Option<BpfProgram> {
     const JUMP_IF_AT_LEAST: u16 = 0x35; // BPF_JMP | BPF_JGE | BPF_K
     const RETURN: u16 = 0x06; // BPF_RET | BPF_K
     const X32_BIT: u32 = 0x4000_0000;
-    let enosys = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs();
+    let refuse = libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
     Some(vec![
         sock_filter { code: LOAD_NUMBER, jt: 0, jf: 0, k: 0 },
         sock_filter { code: JUMP_IF_AT_LEAST, jt: 0, jf: 1, k: X32_BIT },
-        sock_filter { code: RETURN, jt: 0, jf: 0, k: enosys },
+        sock_filter { code: RETURN, jt: 0, jf: 0, k: refuse },
         sock_filter { code: RETURN, jt: 0, jf: 0, k: libc::SECCOMP_RET_ALLOW },
     ])
 }

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use crate::support::{Place, assert_says, bash, perl, result, run, shell};
 
 /// Every way to the key that a tool could think of, and the worker's own entry in `/proc`.
@@ -57,13 +59,32 @@ async fn the_key_cannot_be_changed_either() {
 #[tokio::test]
 async fn nothing_can_be_written_outside_of_the_work_folder() {
     let place = Place::new("outside");
-    let script = "touch inside ../beside /tmp/portcullis-escape /usr/portcullis-escape; echo $?; \
-                  mkdir sub; echo x > sub/file; mv sub/file sub/moved; cat sub/moved; rm -r sub";
-    assert_says(&bash(&place.shell(), script).await, "1\nx");
+    let name = format!("portcullis-escape-{}", std::process::id());
+    let outside = [
+        place.root.as_path(),
+        std::env::temp_dir().as_path(),
+        Path::new("/usr"),
+        Path::new("/dev/shm"),
+    ]
+    .map(|folder| folder.join(&name));
+    let targets = outside.each_ref().map(|path| path.display().to_string()).join(" ");
+    let script = format!("touch inside {targets}; echo $?; for f in {targets}; do mkdir $f; done");
+
+    let said = bash(&place.shell(), &script).await;
+
+    assert_says(&said, "1");
     assert!(place.work().join("inside").exists());
-    for outside in [place.root.join("beside"), "/tmp/portcullis-escape".into()] {
-        assert!(!outside.exists(), "{}", outside.display());
+    for path in outside {
+        assert!(!path.exists(), "{}", path.display());
     }
+}
+
+#[tokio::test]
+async fn the_work_folder_is_the_tools_own() {
+    let place = Place::new("inside");
+    let script = "mkdir sub && echo x > sub/file && mv sub/file sub/moved && ln -s moved sub/link \
+                  && cat sub/link && chmod +x sub/moved && rm -r sub && ls";
+    assert_says(&bash(&place.shell(), script).await, "x\ntmp");
 }
 
 #[tokio::test]

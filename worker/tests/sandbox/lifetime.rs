@@ -1,4 +1,4 @@
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use portcullis_worker::tools::{Outcome, Tool as _};
@@ -92,24 +92,82 @@ async fn a_dropped_call_kills_the_whole_group() {
     .unwrap();
 }
 
-/// A worker that is killed without a chance to do anything about it.
+/// A worker with one call, to be killed without a chance to do anything about it.
+fn worker(place: &Place, script: &str) -> Child {
+    Command::new(HELPER)
+        .arg("worker")
+        .arg(place.work())
+        .args(["bash", "-c", script])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
 #[test]
 fn a_killed_worker_takes_its_tools_with_it() {
     let place = Place::new("worker");
     let pipe = place.pipe("pipe");
-    let mut worker = Command::new(HELPER)
-        .arg("worker")
-        .arg(place.work())
-        .args(["bash", "-c", STUBBORN])
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut worker = worker(&place, STUBBORN);
     pipe.first_line();
 
     worker.kill().unwrap();
 
     pipe.end();
     worker.wait().unwrap();
+}
+
+#[test]
+fn a_killed_worker_takes_the_leader_with_it_though_nobody_watches() {
+    let place = Place::new("unwatched");
+    let pipe = place.pipe("pipe");
+    let mut worker = worker(&place, "exec 3> pipe; echo up >&3; exec sleep 1000");
+    pipe.first_line();
+    let watch = children(worker.id()).find(|(_, command)| command.contains("watch")).unwrap().0;
+    assert!(Command::new("kill").args(["-9", &watch]).status().unwrap().success());
+
+    worker.kill().unwrap();
+
+    pipe.end();
+    worker.wait().unwrap();
+}
+
+/// Ids and command lines of a process's children, whichever of its threads started them.
+fn children(parent: u32) -> impl Iterator<Item = (String, String)> {
+    let threads = std::fs::read_dir(format!("/proc/{parent}/task")).unwrap();
+    threads
+        .map(|thread| std::fs::read_to_string(thread.unwrap().path().join("children")).unwrap())
+        .flat_map(|ids| ids.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        .map(|id| (id.clone(), std::fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap()))
+}
+
+/// It died between the start of the helper and the helper's asking for its death signal.
+#[test]
+fn a_helper_whose_worker_is_gone_starts_nothing() {
+    let place = Place::new("orphan");
+    let plan = json!({ "exec": {
+        "nonce": "n",
+        "parent_pid": std::process::id() + 1,
+        "enforce": true,
+        "paths": { "read_only": ["/usr"], "read_write": [place.work()] },
+        "network": { "connect_ports": [], "dns": false, "unix_sockets": false },
+        "detach": false,
+        "limits": {
+            "open_files_max": null,
+            "address_space_bytes_max": null,
+            "cpu_seconds_max": null,
+            "processes_max": null,
+            "file_bytes_max": null,
+        },
+    } });
+    let touched = place.work().join("ran");
+    let said = Command::new(HELPER)
+        .args(["sandbox-exec", &plan.to_string(), "touch"])
+        .arg(&touched)
+        .output()
+        .unwrap();
+    assert_eq!(said.status.code(), Some(119));
+    assert!(String::from_utf8_lossy(&said.stderr).contains("the worker is gone"), "{said:?}");
+    assert!(!touched.exists());
 }
 
 /// Nobody but the policy lets a process leave the group. Then it is not killed, but not waited for

@@ -52,20 +52,15 @@ async fn the_doors_around_landlock_are_shut() {
         ("reboot", "169, 0, 0, 0, 0"),
         ("setsid", "112"),
         ("setpgid", "109, 0, 0"),
+        ("socket by its x32 number", "0x40000029, 1, 1, 0"),
+        ("ptrace by its x32 number", "0x40000209, 0, 0, 0, 0"),
     ];
     for (name, arguments) in doors {
         let said = perl(&shell, &format!("syscall({arguments}) == -1 and print $!")).await;
         assert_eq!(said["stdout"], PERMISSION, "{name}: {said}");
     }
-    let unknown = [
-        ("clone3", "435, 0, 0"),
-        ("socket by its x32 number", "0x40000029, 1, 1, 0"),
-        ("ptrace by its x32 number", "0x40000209, 0, 0, 0, 0"),
-    ];
-    for (name, arguments) in unknown {
-        let said = perl(&shell, &format!("syscall({arguments}) == -1 and print $!")).await;
-        assert_eq!(said["stdout"], "Function not implemented", "{name}: {said}");
-    }
+    let said = perl(&shell, "syscall(435, 0, 0) == -1 and print $!").await;
+    assert_eq!(said["stdout"], "Function not implemented", "clone3: {said}");
 }
 
 #[tokio::test]
@@ -96,10 +91,11 @@ async fn limits_of_the_policy_hold() {
 fn neither_the_environment_nor_open_files_of_the_worker_reach_the_tool() {
     let place = Place::new("inherited");
     let key = File::open(place.key()).unwrap();
-    let script = "env; for fd in /proc/$$/fd/*; do echo fd ${fd##*/}; done; cat <&9";
+    let script =
+        "env; echo core $(ulimit -c); for fd in /proc/$$/fd/*; do echo fd ${fd##*/}; done; cat <&9";
     // The file goes to descriptor 9 by way of bash, whose redirections are inherited.
     let said = Command::new("bash")
-        .args(["-c", "exec \"$@\" 9<&0", "bash", HELPER, "worker"])
+        .args(["-c", "ulimit -c hard; exec \"$@\" 9<&0", "bash", HELPER, "worker"])
         .arg(place.work())
         .args(["bash", "-c", script])
         .env("PORTCULLIS_TOKEN", "sesame")
@@ -125,7 +121,31 @@ fn neither_the_environment_nor_open_files_of_the_worker_reach_the_tool() {
         "_",
     ];
     assert_eq!(names, expected, "{said}");
+    assert!(stdout.contains("core 0\n"), "{said}");
     let fds: Vec<&str> = stdout.lines().filter_map(|line| line.strip_prefix("fd ")).collect();
     assert!(fds.starts_with(&["0", "1", "2"]) && !fds.contains(&"9"), "{said}");
     assert!(said["stderr"].as_str().unwrap().contains("Bad file descriptor"), "{said}");
+}
+
+/// Root can become somebody else, and nobody else can: then the tool does not run as the worker
+/// instead.
+#[test]
+fn tools_run_as_the_user_of_the_policy_or_not_at_all() {
+    // Somewhere that everybody can get to.
+    let root = std::env::temp_dir().join(format!("portcullis-nobody-{}", std::process::id()));
+    let place = Place::at(root);
+    let said = Command::new(HELPER)
+        .arg("worker-for-nobody")
+        .arg(place.work())
+        .args(["bash", "-c", "id -u; id -g; id -G; touch $TMPDIR/x || echo no; cat /etc/shadow"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(said.stdout).unwrap();
+    std::fs::remove_dir_all(&place.root).unwrap();
+    if rustix::process::geteuid().is_root() {
+        let said: serde_json::Value = serde_json::from_str(&said).expect("a result");
+        assert_says(&said, "65534\n65534\n65534");
+    } else {
+        assert!(!said.contains("exit_code"), "it ran as somebody else: {said}");
+    }
 }

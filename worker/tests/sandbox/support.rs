@@ -26,7 +26,10 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn new(test: &str) -> Self {
-        let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("sandbox-{test}"));
+        Self::at(Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("sandbox-{test}")))
+    }
+
+    pub(crate) fn at(root: PathBuf) -> Self {
         std::fs::remove_dir_all(&root).ok();
         for folder in ["work", "data"] {
             std::fs::create_dir_all(root.join(folder)).unwrap();

@@ -175,6 +175,10 @@ fn next_hop(response: &Response, from: &Url) -> Result<Option<Url>, String> {
         return Ok(None);
     };
     let location = location.to_str().map_err(|_| "the location is no text".to_owned())?;
+    redirect_target(location, from).map(Some)
+}
+
+fn redirect_target(location: &str, from: &Url) -> Result<Url, String> {
     let mut url =
         from.join(location).map_err(|error| format!("the location is no URL: {error}"))?;
     if !is_web(&url) {
@@ -187,7 +191,7 @@ fn next_hop(response: &Response, from: &Url) -> Result<Option<Url>, String> {
         return Err("the location contains a user or password".to_owned());
     }
     url.set_fragment(None);
-    Ok(Some(url))
+    Ok(url)
 }
 
 /// A request was answered, so it is too late for «not run».
@@ -261,4 +265,18 @@ fn headers(response: &Response) -> Map<String, Value> {
         }
     }
     kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirect_may_lead_to_https_but_not_away_from_it() {
+        let from: Url = "https://example.org/a".parse().unwrap();
+        assert_eq!(redirect_target("/b#c", &from).unwrap().as_str(), "https://example.org/b");
+        assert!(redirect_target("http://example.org/b", &from).is_err());
+        let from: Url = "http://example.org/a".parse().unwrap();
+        assert!(redirect_target("https://example.org/b", &from).is_ok());
+    }
 }

@@ -218,3 +218,30 @@ impl Drop for Running {
 fn owned(stream: Option<impl Into<OwnedFd>>) -> Option<OwnedFd> {
     stream.map(Into::into)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::os::unix::process::CommandExt as _;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// The call was given up while its tool was being started.
+    #[test]
+    fn a_tool_that_nobody_waits_for_is_killed() {
+        let (mut held_by_tool, output) = std::io::pipe().unwrap();
+        let mut command = Command::new("sleep");
+        command.arg("1000").process_group(0).stdout(output);
+        let (answer, nobody) = oneshot::channel();
+        drop(nobody);
+        // Reads what it is told, as a watch does.
+        let mut watch = Watch::new(["sh", "-c", "cat"].map(OsString::from).to_vec());
+
+        obey(Order::Launch(command, answer), &mut watch);
+
+        let (ended, end) = std::sync::mpsc::channel();
+        std::thread::spawn(move || ended.send(held_by_tool.read_to_end(&mut Vec::new()).is_ok()));
+        assert_eq!(end.recv_timeout(Duration::from_secs(30)), Ok(true), "it is still alive");
+    }
+}
