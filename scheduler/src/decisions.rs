@@ -1,35 +1,21 @@
 //! How does the word of an approver service, sent over the bus, get to its run?
 //!
 //! Authority: the run's record decides what counts; the approver's own signature proves who spoke.
-//! Invariant: a delivery is settled once, after the firm commit or the refusal that answers it;
-//! while the store is down it is held, for giving it back would count against it.
+//! Invariant: a delivery is acked only after the firm commit, or the refusal, that answers it.
 //! If we crash here: the broker delivers it again, and the run answers «already so».
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use bytes::Bytes;
 use portcullis_engine::StepError;
-use portcullis_engine::ports::{BusError, Delivery, Settled, Source};
-use portcullis_engine::surroundings::Draw as _;
+use portcullis_engine::ports::{BusError, Source};
 use portcullis_proto::decision::{Channel, DecisionError, SignedDecision};
 use portcullis_proto::run::{Event, Reject, Standing};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use tracing::{debug, info, warn};
 
 use crate::Scheduler;
-
-/// How many decisions of a queue may be unsettled at once.
-const PREFETCH: u16 = 32;
-/// How many decisions are worked on at once, over all queues.
-const UNDERWAY_MAX: usize = 64;
-/// A decision that the store could not take is tried again after this, doubled each time, in
-/// milliseconds.
-const RETRY_MS_FIRST: u64 = 250;
-const RETRY_MS_MAX: u64 = 5_000;
-/// After so long without a store the delivery is given back, in milliseconds: ten minutes.
-const HOLD_MS_MAX: i64 = 600_000;
+use crate::deliveries::Settlement;
 
 /// What came of a delivery.
 #[derive(Debug)]
@@ -41,14 +27,6 @@ enum Received {
     Undecodable(DecisionError),
     /// Signed as having come through another channel than this one.
     WrongChannel,
-}
-
-/// What is done with a delivery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Settlement {
-    Ack,
-    Hold,
-    DeadLetter,
 }
 
 const fn settle(received: &Received) -> Settlement {
@@ -69,56 +47,13 @@ impl Scheduler {
         self: &Arc<Self>,
         stop: CancellationToken,
     ) -> Result<(), BusError> {
-        let mut consumer = self.engine.bus.consume(Source::Decisions, PREFETCH).await?;
-        let (places, tasks) = (Arc::new(Semaphore::new(UNDERWAY_MAX)), TaskTracker::new());
-        loop {
-            let place = Arc::clone(&places).acquire_owned().await;
-            let place = place.expect("this semaphore is never closed");
-            let delivery = tokio::select! {
-                () = stop.cancelled() => break,
-                delivery = consumer.next() => match delivery {
-                    Some(delivery) => delivery,
-                    None => break,
-                },
-            };
-            let (scheduler, stop) = (Arc::clone(self), stop.clone());
-            tasks.spawn(async move {
-                scheduler.take_decision(delivery, &stop).await;
-                drop(place);
-            });
-        }
-        tasks.close();
-        tasks.wait().await;
-        Ok(())
-    }
-
-    async fn take_decision(self: Arc<Self>, delivery: Delivery, stop: &CancellationToken) {
-        let began = self.engine.surroundings.boot_ms();
-        let mut wait_ms = RETRY_MS_FIRST;
-        let settled = loop {
-            let received = self.count(&delivery.body).await;
+        let work = |scheduler: Arc<Self>, body: Bytes| async move {
+            let received = scheduler.count(&body).await;
             told(&received);
-            self.engine.meters.decided(word(&received));
-            match settle(&received) {
-                Settlement::Ack => break delivery.settle.ack().await,
-                Settlement::DeadLetter => break delivery.settle.dead_letter().await,
-                Settlement::Hold => {}
-            }
-            let held_ms = self.engine.surroundings.boot_ms().saturating_sub(began);
-            if HOLD_MS_MAX <= held_ms || stop.is_cancelled() {
-                break delivery.settle.give_back().await;
-            }
-            let pause = Duration::from_millis(wait_ms) + self.engine.surroundings.jitter(wait_ms);
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = tokio::time::sleep(pause) => {}
-            }
-            wait_ms = wait_ms.saturating_mul(2).min(RETRY_MS_MAX);
+            scheduler.engine.meters.decided(word(&received));
+            settle(&received)
         };
-        match settled {
-            Settled::Done => {}
-            Settled::Lost => debug!("a decision will come again: its channel died"),
-        }
+        self.consume(Source::Decisions, stop, work).await
     }
 
     async fn count(self: &Arc<Self>, body: &[u8]) -> Received {

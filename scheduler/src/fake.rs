@@ -9,7 +9,7 @@ mod store;
 
 pub(crate) use bus::{FakeBus, Given};
 pub(crate) use stage::{
-    ALICE, Asked, BOB, MALLORY, Stage, TOKEN, is_approved, pair, session, settings,
+    ALICE, Asked, BOB, MALLORY, Stage, TOKEN, Told, is_approved, pair, session, settings,
 };
 pub(crate) use store::{FakeStore, Trouble};
 

@@ -10,9 +10,11 @@ mod approvals;
 mod clock;
 mod credentials;
 mod decisions;
+mod deliveries;
 #[cfg(test)]
 mod fake;
 mod gauges;
+mod intake;
 mod lists;
 mod meters;
 mod offer;
@@ -76,14 +78,18 @@ impl Scheduler {
         })
     }
 
-    /// Arms the reminders and takes decisions from the bus, until `stop`. Serving and sweeping are
+    /// Arms the reminders, and takes decisions and whole jobs from the bus, until `stop`. Serving and sweeping are
     /// separate: see [`Self::serve`] and [`portcullis_engine::sweep::Sweeper`].
     ///
     /// # Errors
     /// When the bus refuses a subscription.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) -> Result<(), BusError> {
-        let ((), decisions) = tokio::join!(self.arm(&stop), self.take_decisions(stop.clone()));
-        decisions
+        let ((), decisions, intake) = tokio::join!(
+            self.arm(&stop),
+            self.take_decisions(stop.clone()),
+            self.take_intake(stop.clone()),
+        );
+        decisions.and(intake)
     }
 
     async fn arm(&self, stop: &CancellationToken) {

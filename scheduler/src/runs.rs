@@ -74,7 +74,7 @@ impl Scheduler {
 
     async fn try_start(&self, start: Start, caller: &Caller) -> Result<Accepted, NotStarted> {
         let agent = start.agent.clone();
-        let accepted = match self.offer(self.offer_of(start, caller)?).await {
+        let accepted = match self.take(self.offer_of(start, caller)?).await {
             Err(OfferError::Step(StepError::Rejected { reject: Reject::KeyReused, .. })) => {
                 return Err(NotStarted::KeyReused);
             }

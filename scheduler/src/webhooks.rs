@@ -114,7 +114,7 @@ impl Scheduler {
         };
         let verified = verify::verify(&webhook.scheme, headers, &raw, now.0, peer)?;
         let offer = offer_of(route, webhook, headers, &raw, &verified)?;
-        let accepted = self.offer(offer).await?;
+        let accepted = self.take(offer).await?;
         Ok(Received { run_id: accepted.id, duplicate: accepted.duplicate })
     }
 }

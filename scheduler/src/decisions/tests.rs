@@ -6,6 +6,7 @@ use portcullis_proto::time::Ms;
 use tokio::sync::oneshot;
 
 use super::*;
+use crate::deliveries::HOLD_MS_MAX;
 use crate::fake::{Asked, Given, START_MS, Stage, Trouble, is_approved, pair, settings};
 
 fn decision(asked: &Asked, verdict: Verdict) -> Decision {

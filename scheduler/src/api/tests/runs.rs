@@ -1,5 +1,6 @@
 use axum::body::Body;
 use axum::http::Request;
+use portcullis_engine::ports::Condition;
 use portcullis_proto::run::{Event, Outcome};
 use serde_json::{Value, json};
 
@@ -127,6 +128,8 @@ async fn a_session_is_declared_by_its_own_approver_only() {
 #[tokio::test]
 async fn no_start_is_acknowledged_that_could_be_lost() {
     let stage = Stage::new();
+    // Nor can the broker take it.
+    stage.bus.condition.send_replace(Condition::Down);
     for (trouble, code) in [
         (Trouble::Down, "store_unavailable"),
         (Trouble::NotDurable, "not_durable"),
@@ -234,7 +237,7 @@ async fn a_run_is_cancelled_once_and_its_request_withdrawn() {
     let run = stage.get(&format!("/v1/runs/{}", asked.run)).await.json;
     assert_eq!(run["reason"]["detail"], "no longer needed");
     assert_eq!(run["calls"][0]["denial"]["code"], "withdrawn");
-    assert_eq!(stage.decide(&asked, ALICE, "approve").await.no(), (409, "already_decided"));
+    assert_eq!(stage.decide(&asked, ALICE, "approve").await.no(), (409, "terminal"));
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 use axum::body::{Body, Bytes};
 use axum::http::Request;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use portcullis_engine::ports::Condition;
 use serde_json::json;
 use sha2::Sha256;
 
@@ -114,6 +115,8 @@ async fn an_unsigned_route_trusts_direct_local_callers_only() {
 #[tokio::test]
 async fn no_webhook_is_acknowledged_that_could_be_lost() {
     let stage = Stage::new();
+    // Nor can the broker take it.
+    stage.bus.condition.send_replace(Condition::Down);
     for trouble in [Trouble::Down, Trouble::NotDurable, Trouble::RepliesLost] {
         stage.store.trouble(Some(trouble));
         for _ in 0..2 {
