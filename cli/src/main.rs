@@ -8,8 +8,11 @@ mod args;
 mod config;
 mod exit;
 mod help;
+mod home;
 mod init;
 mod output;
+mod serve;
+mod telemetry;
 mod validate;
 mod words;
 
@@ -21,6 +24,7 @@ use args::{Cli, Command, Schema};
 use config::Environment;
 use exit::{Ended, Exit, Failure};
 use output::Output;
+use serve::Role;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
@@ -65,10 +69,10 @@ fn run(cli: Cli, environment: &Environment, output: Output) -> Ended {
             Ok(Exit::Done)
         }
         Command::Help(topic) => help::run(&topic.topic, output),
-        Command::Up(_)
-        | Command::Scheduler(_)
-        | Command::Worker(_)
-        | Command::Doctor
+        Command::Up(_) => serve::run(path, environment, Role::Everything),
+        Command::Scheduler(_) => serve::run(path, environment, Role::Scheduler),
+        Command::Worker(_) => serve::run(path, environment, Role::Worker),
+        Command::Doctor
         | Command::Runs(_)
         | Command::Approvals(_)
         | Command::Waits(_)
