@@ -12,7 +12,10 @@ KEY = nacl.signing.SigningKey(bytes.fromhex(open(os.environ["KEY_FILE"]).read().
 def decide(request):
     """Replace this. None: no opinion; if nobody has one, the deadline denies."""
     argv = request["args"].get("inline", {}).get("argv", [])
-    return "approve" if "deployed" in " ".join(argv) else None
+    if "deployed" not in " ".join(argv):
+        return None
+    time.sleep(float(os.environ.get("THINK_SECONDS", "0")))
+    return "approve"
 
 
 def on_request(channel, method, _properties, body):
