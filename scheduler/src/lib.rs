@@ -11,8 +11,6 @@ mod clock;
 mod credentials;
 mod decisions;
 mod deliveries;
-#[cfg(test)]
-mod fake;
 mod gauges;
 mod intake;
 mod lists;
@@ -78,8 +76,8 @@ impl Scheduler {
         })
     }
 
-    /// Arms the reminders, and takes decisions and whole jobs from the bus, until `stop`. Serving and sweeping are
-    /// separate: see [`Self::serve`] and [`portcullis_engine::sweep::Sweeper`].
+    /// Arms the reminders, and takes decisions and whole jobs from the bus, until `stop`. Serving
+    /// and sweeping are separate: see [`Self::serve`] and [`portcullis_engine::sweep::Sweeper`].
     ///
     /// # Errors
     /// When the bus refuses a subscription.
@@ -102,3 +100,6 @@ impl Scheduler {
         }
     }
 }
+
+#[cfg(test)]
+mod fake;
