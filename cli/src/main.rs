@@ -4,16 +4,24 @@
 //! Invariant: as the sandbox's helper this process does nothing else: no runtime, no log, no
 //! environment is read before it becomes the tool.
 
+mod api;
+mod approvals;
 mod args;
+mod client;
 mod config;
 mod exit;
 mod help;
 mod home;
 mod init;
 mod output;
+mod reminders;
+mod runs;
 mod serve;
+mod story;
 mod telemetry;
 mod validate;
+mod waits;
+mod webhooks;
 mod words;
 
 use std::process::ExitCode;
@@ -72,11 +80,18 @@ fn run(cli: Cli, environment: &Environment, output: Output) -> Ended {
         Command::Up(_) => serve::run(path, environment, Role::Everything),
         Command::Scheduler(_) => serve::run(path, environment, Role::Scheduler),
         Command::Worker(_) => serve::run(path, environment, Role::Worker),
-        Command::Doctor
-        | Command::Runs(_)
-        | Command::Approvals(_)
-        | Command::Waits(_)
-        | Command::Reminders(_)
-        | Command::Webhooks(_) => Err(Failure::new(Exit::Failed, "not_yet", "not yet")),
+        Command::Doctor => Err(Failure::new(Exit::Failed, "not_yet", "not yet")),
+        Command::Runs(command) => ask(runs::run(command, path, environment, output)),
+        Command::Approvals(command) => ask(approvals::run(command, path, environment, output)),
+        Command::Waits(command) => ask(waits::run(command, path, environment, output)),
+        Command::Reminders(command) => ask(reminders::run(command, path, environment, output)),
+        Command::Webhooks(command) => ask(webhooks::run(command, path, environment, output)),
     }
+}
+
+/// Runs a command that talks to a server.
+fn ask(command: impl Future<Output = Ended>) -> Ended {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|why| Failure::new(Exit::Failed, "runtime", why.to_string()))?;
+    runtime.block_on(command)
 }
