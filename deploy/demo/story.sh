@@ -87,9 +87,9 @@ serve() {
 listening() {
   local line
   for _ in $(seq 200); do
-    line=$(grep -m1 -o "listening address=[0-9.:]*" "$1" || true)
+    line=$(grep -m1 -o "serving http://[0-9.:]*" "$1" || true)
     if [ -n "$line" ]; then
-      echo "http://${line##*=}"
+      echo "${line#serving }"
       return
     fi
     pause
