@@ -168,6 +168,7 @@ impl Engine {
                     let boot_ms = self.surroundings.boot_ms();
                     let Committed { version, now } = committed;
                     self.meters.changed(&change);
+                    crate::narrate::narrate(id, &change.journal);
                     self.perform(id, &record.run, change.effects);
                     return Ok(Held { record, version, now, boot_ms });
                 }

@@ -10,6 +10,7 @@ mod effects;
 pub mod epoch;
 pub mod inprocess;
 pub mod meters;
+mod narrate;
 pub mod payload;
 pub mod ports;
 pub mod rabbitmq;
