@@ -113,7 +113,7 @@ pub struct Approver {
     pub subject: Subject,
     /// SHA-256 of each token; several while one is being replaced.
     pub token_sha256: Vec<[u8; 32]>,
-    /// Which pools' requests it may see and decide; [`Settings::roster`] must agree.
+    /// Whose requests it may decide with these tokens; [`Settings::roster`] must agree.
     pub pools: Vec<PoolName>,
 }
 

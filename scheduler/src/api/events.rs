@@ -90,13 +90,13 @@ impl Tail {
             }
         };
         let mut tail = Self { ctx, run, cursors, ready: VecDeque::new(), _permit: permit };
+        // Before anything is read, so that a reader that loses us early misses nothing.
+        let open = Event::default().event("open").data("{}").id(tail.id());
         // Found out now: whether the place is one of this feed.
         tail.look().await.map_err(|why| match (after, why) {
             (Some(_), StoreError::Corrupt(_)) => bad_id(),
             (_, why) => why.into(),
         })?;
-        // The first event carries an id, so that a reader that loses us early can go on.
-        let open = Event::default().event("open").data("{}").id(tail.id());
         tail.ready.push_front(open);
         Ok(tail)
     }

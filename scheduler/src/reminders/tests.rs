@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use portcullis_engine::ports::{RecordKey, Store as _};
 use portcullis_engine::sweep::OnDue as _;
-use portcullis_proto::ids::JobKey;
+use portcullis_proto::ids::{JobKey, RunId};
 use portcullis_proto::job::{Attendance, Origin};
 use portcullis_proto::run::{Event as RunEvent, Reason};
 use portcullis_proto::time::Ms;
@@ -64,8 +64,6 @@ impl Stage {
         runs
     }
 }
-
-use portcullis_proto::ids::RunId;
 
 async fn armed(reminder: Reminder) -> Stage {
     let stage = Stage::with(with(reminder));
