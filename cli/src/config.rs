@@ -27,7 +27,7 @@ use portcullis_proto::ids::{AgentName, ReminderName, RouteName};
 use portcullis_proto::policy::Unattended;
 use portcullis_scheduler::settings::{Reminder, Webhook};
 
-pub(crate) use agents::{AgentPlan, SANDBOX_EXEC, ToolPlan, ToolPlanKind};
+pub(crate) use agents::{AgentPlan, SANDBOX_EXEC, ToolPlanKind};
 pub(crate) use duration::Span;
 pub(crate) use environment::{Environment, variables};
 pub(crate) use file::{
@@ -35,7 +35,7 @@ pub(crate) use file::{
 };
 pub(crate) use home::{BusPlace, Home, StorePlace, without_login};
 pub(crate) use people::People;
-pub(crate) use problem::{Kind, Place, Problem, Scope};
+pub(crate) use problem::{Place, Problem, Scope};
 pub(crate) use schema::text as schema_text;
 
 use load::Loader;
@@ -85,7 +85,7 @@ pub(crate) fn load(
 ) -> Result<Config, Vec<Problem>> {
     let mut problems = Vec::new();
     let (mut sources, mut table) =
-        Sources::read(path, &mut problems).map_err(|problem| vec![problem])?;
+        Sources::read(path, &mut problems).map_err(|problem| vec![*problem])?;
     environment::overlay(environment, &mut table, &mut sources, &mut problems);
     let mut loader = Loader { sources, table, problems, environment, secrets };
     let config = loader.config(path);

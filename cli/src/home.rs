@@ -1,7 +1,7 @@
 //! How are the store and the bus of a home opened?
 //!
-//! Authority: the configuration for the URLs; in the distributed home the broker is the witness that
-//! the store is the one it was installed with.
+//! Authority: the configuration for the URLs; in the distributed home the broker is the witness
+//! that the store is the one it was installed with.
 //! Invariant: nothing is served or worked on before both are open and belong together.
 
 use std::sync::Arc;
@@ -25,7 +25,6 @@ const BROKER_MS_MAX: u64 = 15_000;
 pub(crate) struct Opened {
     pub(crate) store: Arc<dyn Storage>,
     pub(crate) bus: Arc<dyn Bus>,
-    pub(crate) sqlite: Option<Arc<SqliteStore>>,
     pub(crate) rabbit: Option<Arc<RabbitBus>>,
 }
 
@@ -37,15 +36,15 @@ pub(crate) async fn open(home: &Home, name: &str) -> Result<Opened, Failure> {
             let opening = tokio::task::spawn_blocking(|| SqliteStore::open(settings));
             let opened = opening.await.map_err(|why| failed("store", &why))?;
             let sqlite = opened.map_err(|why| failed("store", &why))?;
-            let store: Arc<dyn Storage> = Arc::clone(&sqlite) as Arc<dyn Storage>;
+            let store: Arc<dyn Storage> = sqlite;
             let bus = InProcessBus::new(InProcessSettings::default());
-            Ok(Opened { store, bus, sqlite: Some(sqlite), rabbit: None })
+            Ok(Opened { store, bus, rabbit: None })
         }
         (StorePlace::Redis(settings), BusPlace::Rabbit { url, buckets, declare }) => {
             let rabbit = connect(url, *buckets, *declare, name).await?;
             let store = Arc::new(adopt(settings, &rabbit).await?);
             let bus: Arc<dyn Bus> = Arc::clone(&rabbit) as Arc<dyn Bus>;
-            Ok(Opened { store, bus, sqlite: None, rabbit: Some(rabbit) })
+            Ok(Opened { store, bus, rabbit: Some(rabbit) })
         }
         (StorePlace::Redis(_), BusPlace::Embedded) => {
             let message = "a store in Redis goes with RabbitMQ";

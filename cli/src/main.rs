@@ -9,6 +9,7 @@ mod approvals;
 mod args;
 mod client;
 mod config;
+mod doctor;
 mod exit;
 mod help;
 mod home;
@@ -80,7 +81,7 @@ fn run(cli: Cli, environment: &Environment, output: Output) -> Ended {
         Command::Up(_) => serve::run(path, environment, Role::Everything),
         Command::Scheduler(_) => serve::run(path, environment, Role::Scheduler),
         Command::Worker(_) => serve::run(path, environment, Role::Worker),
-        Command::Doctor => Err(Failure::new(Exit::Failed, "not_yet", "not yet")),
+        Command::Doctor => ask(doctor::run(path, environment, output)),
         Command::Runs(command) => ask(runs::run(command, path, environment, output)),
         Command::Approvals(command) => ask(approvals::run(command, path, environment, output)),
         Command::Waits(command) => ask(waits::run(command, path, environment, output)),

@@ -32,6 +32,9 @@ use crate::home::{self, Opened};
 use crate::telemetry::{self, BusFigures, Gauges, Sources, Telemetry};
 use crate::validate;
 
+pub(crate) use banner::empty_pools;
+pub(crate) use told::notary;
+
 /// How long the last steps of the end may take together, in milliseconds.
 const END_MS_MAX: u64 = 10_000;
 

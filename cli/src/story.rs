@@ -68,10 +68,9 @@ fn opening(run: &RunView) -> Vec<String> {
 /// Denials that time has decided and nobody has recorded yet.
 fn decided_by_time(run: &RunView) -> impl Iterator<Item = (Ms, String)> {
     let recorded = |call: &CallView| {
-        run.history.iter().any(|entry| match &entry.fact {
-            Fact::Denied { call: seq, .. } => *seq == call.seq,
-            _ => false,
-        })
+        let of_call =
+            |fact: &Fact| matches!(fact, Fact::Denied { call: seq, .. } if *seq == call.seq);
+        run.history.iter().any(|entry| of_call(&entry.fact))
     };
     run.calls.iter().filter(move |call| !recorded(call)).filter_map(|call| {
         let denial = call.denial.as_ref()?;

@@ -2,8 +2,8 @@
 //!
 //! Authority: the process's environment, read once by `main`. The names follow from the schema:
 //! `PORTCULLIS_` and the path of the setting, so none can be forgotten.
-//! Invariant: a variable with our prefix that means nothing is an error: it is a typing mistake, and
-//! what it was meant to set would silently stay as it was.
+//! Invariant: a variable with our prefix that means nothing is an error: it is a typing mistake,
+//! and what it was meant to set would silently stay as it was.
 
 use std::collections::BTreeMap;
 
@@ -138,9 +138,10 @@ fn form(root: &Value, node: &Value) -> Option<Form> {
     if node.get("anyOf").is_some() || node.get("oneOf").is_some() || node.get("enum").is_some() {
         return Some(Form::Text);
     }
-    let names = match node.get("type")? {
-        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
-        kind => kind.as_str().into_iter().collect::<Vec<_>>(),
+    let kind = node.get("type")?;
+    let names: Vec<&str> = match kind.as_array() {
+        Some(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
+        None => kind.as_str().into_iter().collect(),
     };
     match names.into_iter().find(|name| *name != "null")? {
         "string" => Some(Form::Text),

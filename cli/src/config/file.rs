@@ -15,9 +15,7 @@ use portcullis_proto::policy::Unattended;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-pub(crate) use agent::{
-    AgentFile, AgentTool, HttpTool, LimitsSection, ShellTool, StepText, ToolCommon, ToolsSection,
-};
+pub(crate) use agent::{AgentFile, HttpTool, LimitsSection, ShellTool, StepText, ToolCommon};
 pub(crate) use trigger::{
     CatchUpText, FoldText, GapText, OverlapText, ReminderFile, SecretNames, Verify, WebhookFile,
 };

@@ -37,22 +37,23 @@ pub(crate) struct Sources {
 
 impl Document {
     /// Reads and parses a file.
-    fn read(path: &Path) -> Result<(Self, Map<String, Value>), Problem> {
+    fn read(path: &Path) -> Result<(Self, Map<String, Value>), Box<Problem>> {
         let shown = path.display().to_string();
-        let whole = |line, what: String, mend: &str| Problem {
-            place: Place::File { path: shown.clone(), line },
-            scope: Scope::Everything,
-            key: KeyPath::default(),
-            what,
-            mend: mend.to_owned(),
+        let whole = |line, what: String, mend: &str| {
+            Box::new(Problem {
+                place: Place::File { path: shown.clone(), line },
+                scope: Scope::Everything,
+                key: KeyPath::default(),
+                what,
+                mend: mend.to_owned(),
+            })
         };
-        let unreadable = |why: std::io::Error| match why.kind() {
-            std::io::ErrorKind::NotFound => whole(
-                0,
-                "there is no such file".to_owned(),
-                "`portcullis init` writes one, `--config` names another",
-            ),
-            _ => whole(0, format!("it cannot be read: {why}"), "make it readable"),
+        let unreadable = |why: std::io::Error| {
+            if why.kind() == std::io::ErrorKind::NotFound {
+                let mend = "`portcullis init` writes one, `--config` names another";
+                return whole(0, "there is no such file".to_owned(), mend);
+            }
+            whole(0, format!("it cannot be read: {why}"), "make it readable")
         };
         let bytes = std::fs::metadata(path).map_err(unreadable)?.len();
         if FILE_BYTES_MAX < bytes {
@@ -73,7 +74,7 @@ impl Document {
             Ok(map) => Ok((document, map)),
             Err((key, what)) => {
                 let line = document.line_of(&key.0);
-                Err(Problem { key, ..whole(line, what, "write a finite number") })
+                Err(Box::new(Problem { key, ..*whole(line, what, "write a finite number") }))
             }
         }
     }
@@ -114,7 +115,7 @@ impl Sources {
     pub(crate) fn read(
         path: &Path,
         problems: &mut Vec<Problem>,
-    ) -> Result<(Self, Map<String, Value>), Problem> {
+    ) -> Result<(Self, Map<String, Value>), Box<Problem>> {
         let (main, mut table) = Document::read(path)?;
         let mut sources = Self { main, drop_ins: BTreeMap::new(), variables: BTreeMap::new() };
         let folder = path.parent().unwrap_or(Path::new(""));
@@ -138,7 +139,7 @@ impl Sources {
             Ok(read) => read,
             Err(problem) => {
                 let scope = Scope::One(kind, name);
-                return problems.push(Problem { scope, ..problem });
+                return problems.push(Problem { scope, ..*problem });
             }
         };
         let list = table.entry(kind.list()).or_insert_with(|| Value::Object(Map::new()));

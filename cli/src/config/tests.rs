@@ -89,8 +89,8 @@ fn a_mistake_is_named_with_its_place_and_its_mend() {
         ),
         (
             "[store]\nurl = \"redis://h:1/0\"",
-            "portcullis.toml:1: `bus.url`: a store in Redis goes with RabbitMQ, and the bus is within \
-             one process; set `bus.url` to amqp://…, or `store.url` to sqlite:…",
+            "portcullis.toml:1: `bus.url`: a store in Redis goes with RabbitMQ, and the bus is \
+             within one process; set `bus.url` to amqp://…, or `store.url` to sqlite:…",
         ),
         (
             "[http]\nlisten = 8080",
@@ -99,13 +99,13 @@ fn a_mistake_is_named_with_its_place_and_its_mend() {
         ),
         (
             "[http]\nlisten = \"localhost\"",
-            "portcullis.toml:2: `http.listen`: invalid socket address syntax; write an address and a \
-             port, such as 127.0.0.1:8080",
+            "portcullis.toml:2: `http.listen`: invalid socket address syntax; write an address \
+             and a port, such as 127.0.0.1:8080",
         ),
         (
             "[worker]\nslot = 3",
-            "portcullis.toml:2: `worker.slot`: there is no such setting; did you mean `slots`? known \
-             here: slots, drain, metrics_listen",
+            "portcullis.toml:2: `worker.slot`: there is no such setting; did you mean `slots`? \
+             known here: slots, drain, metrics_listen",
         ),
         (
             "[worker]\nslots = 0",
@@ -118,8 +118,8 @@ fn a_mistake_is_named_with_its_place_and_its_mend() {
         ),
         (
             "[approvals]\nunattended = \"allow\"",
-            "portcullis.toml:2: `approvals.unattended`: `allow` is none of the choices; known here: \
-             ask, deny",
+            "portcullis.toml:2: `approvals.unattended`: `allow` is none of the choices; known \
+             here: ask, deny",
         ),
         (
             "[approvals]\ntimeout_seconds = nan",
@@ -128,8 +128,8 @@ fn a_mistake_is_named_with_its_place_and_its_mend() {
         ),
         (
             "[approvers.alice]\npools = []\ntoken_sha256 = [\"hunter2\"]",
-            "portcullis.toml:3: `approvers.alice.token_sha256[0]`: this is no SHA-256; write the 64 \
-             hexadecimal digits of `sha256sum`, not the token itself",
+            "portcullis.toml:3: `approvers.alice.token_sha256[0]`: this is no SHA-256; write the \
+             64 hexadecimal digits of `sha256sum`, not the token itself",
         ),
         (
             "[sandbox]\nuid = 5",
@@ -147,7 +147,8 @@ fn a_broken_agent_costs_itself_and_whoever_needs_it() {
     let text = format!(
         "{AGENT}[agents.b]\nplaybook = [{{ tool = \"agent\", agent = \"c\" }}]\n\
          tools.agent.gate = \"allow\"\n[agents.c]\nplaybook = []\n\
-         [reminders.r]\nagent = \"b\"\nevery = \"1h\"\n[reminders.s]\nagent = \"a\"\nevery = \"1h\"\n"
+         [reminders.r]\nagent = \"b\"\nevery = \"1h\"\n[reminders.s]\nagent = \"a\"\nevery = \
+         \"1h\"\n"
     );
     let folder = Folder::new(&[(FILE, &text)]);
     let config = folder.load(&[]).unwrap();
@@ -156,12 +157,12 @@ fn a_broken_agent_costs_itself_and_whoever_needs_it() {
     assert_eq!(
         folder.texts(&config.unloaded),
         [
-            "portcullis.toml:8: `agents.c.playbook`: a playbook has 1 to 256 steps, this one 0; add \
-             or merge steps",
+            "portcullis.toml:8: `agents.c.playbook`: a playbook has 1 to 256 steps, this one 0; \
+             add or merge steps",
             "portcullis.toml:5: `agents.b.playbook`: it starts the agent `c`, which is not loaded; \
              define it, or mend it",
-            "portcullis.toml:10: `reminders.r.agent`: no agent `b` is loaded; define it, or name one \
-             of: a",
+            "portcullis.toml:10: `reminders.r.agent`: no agent `b` is loaded; define it, or name \
+             one of: a",
         ]
     );
 }
@@ -197,10 +198,8 @@ fn an_agent_that_stands_twice_is_neither() {
     assert!(config.agents.is_empty());
     assert_eq!(
         folder.texts(&config.unloaded),
-        [
-            "agents.d/a.toml:1: `agents.a`: the agent stands in portcullis.toml as well; keep one of \
-          the two"
-        ]
+        ["agents.d/a.toml:1: `agents.a`: the agent stands in portcullis.toml as well; keep one \
+          of the two"]
     );
 }
 
@@ -209,8 +208,8 @@ fn agents_are_checked_to_the_last_argument() {
     let cases: &[(&str, &str)] = &[
         (
             "playbook = [{ argv = [\"x\"] }]",
-            "portcullis.toml:2: `agents.a.playbook[0]`: it names no tool; write { tool = \"shell\", \
-             argv = [\"true\"] }",
+            "portcullis.toml:2: `agents.a.playbook[0]`: it names no tool; write { tool = \
+             \"shell\", argv = [\"true\"] }",
         ),
         (
             "playbook = [{ tool = \"shell\", argv = [\"x\"], args = {} }]",
@@ -225,8 +224,8 @@ fn agents_are_checked_to_the_last_argument() {
         (
             "playbook = [\n  { tool = \"shell\" },\n  { calls = [{ tool = \"http\" }] },\n]\n\
              tools.shell.gate = \"ask\"",
-            "portcullis.toml:4: `agents.a.playbook[1]`: the agent has no tool `http`; add its table: \
-             [agents.<name>.tools.http]",
+            "portcullis.toml:4: `agents.a.playbook[1]`: the agent has no tool `http`; add its \
+             table: [agents.<name>.tools.http]",
         ),
         (
             "playbook = [{ tool = \"shell\" }]\ntools.shell.gate = \"yes\"",
@@ -235,8 +234,8 @@ fn agents_are_checked_to_the_last_argument() {
         ),
         (
             "playbook = [{ tool = \"shell\" }]\ntools.shell.timeout = \"10m\"",
-            "portcullis.toml:3: `agents.a.tools.shell.timeout`: 10m does not fit into a step with 3 s \
-             to spare; shorten it, or raise `limits.step`",
+            "portcullis.toml:3: `agents.a.tools.shell.timeout`: 10m does not fit into a step with \
+             3 s to spare; shorten it, or raise `limits.step`",
         ),
         (
             "playbook = [{ tool = \"shell\" }]\ntools.shell.need = 0",
@@ -245,8 +244,8 @@ fn agents_are_checked_to_the_last_argument() {
         ),
         (
             "playbook = [{ tool = \"shell\" }]\ntools.shell.connect_ports = [443, 8080]",
-            "portcullis.toml:3: `agents.a.tools.shell`: port 8080 in `connect_ports` belongs to the \
-             API, Redis or RabbitMQ: a tool that reaches it could approve itself; take it out",
+            "portcullis.toml:3: `agents.a.tools.shell`: port 8080 in `connect_ports` belongs to \
+             the API, Redis or RabbitMQ: a tool that reaches it could approve itself; take it out",
         ),
         (
             "playbook = [{ tool = \"shell\" }]\ntools.shell = {}\n[[agents.a.rules]]\nthen = \
@@ -282,8 +281,8 @@ fn triggers_say_exactly_when_and_whom_to_believe() {
     let cases: &[(&str, &str)] = &[
         (
             "[reminders.r]\nagent = \"a\"",
-            "portcullis.toml:4: `reminders.r`: it says 0 of `cron`, `every` and `at`; write exactly \
-             one of them",
+            "portcullis.toml:4: `reminders.r`: it says 0 of `cron`, `every` and `at`; write \
+             exactly one of them",
         ),
         (
             "[reminders.r]\nagent = \"a\"\nevery = \"1h\"\ntimezone = \"UTC\"",
@@ -291,8 +290,8 @@ fn triggers_say_exactly_when_and_whom_to_believe() {
         ),
         (
             "[reminders.r]\nagent = \"a\"\nat = 2026-03-01T09:00:00",
-            "portcullis.toml:6: `reminders.r.at`: `2026-03-01T09:00:00` has no offset: add one, such \
-             as +01:00 or Z, or set a time zone; correct the rule",
+            "portcullis.toml:6: `reminders.r.at`: `2026-03-01T09:00:00` has no offset: add one, \
+             such as +01:00 or Z, or set a time zone; correct the rule",
         ),
         (
             "[webhooks.w]\nagent = \"a\"",
@@ -310,8 +309,8 @@ fn triggers_say_exactly_when_and_whom_to_believe() {
         ),
         (
             "[webhooks.w]\nagent = \"nobody\"\nverify = { scheme = \"none\" }",
-            "portcullis.toml:5: `webhooks.w.agent`: no agent `nobody` is loaded; define it, or name \
-             one of: a",
+            "portcullis.toml:5: `webhooks.w.agent`: no agent `nobody` is loaded; define it, or \
+             name one of: a",
         ),
     ];
     for (text, wanted) in cases {
@@ -322,7 +321,8 @@ fn triggers_say_exactly_when_and_whom_to_believe() {
 #[test]
 fn a_worker_is_given_no_secrets() {
     let text = format!(
-        "{AGENT}[webhooks.w]\nagent = \"a\"\nverify = {{ scheme = \"github\", secret_env = \"GH\" }}"
+        "{AGENT}[webhooks.w]\nagent = \"a\"\nverify = {{ scheme = \"github\", secret_env = \"GH\" \
+        }}"
     );
     let folder = Folder::new(&[(FILE, &text)]);
     let config = load(&folder.0.join(FILE), &Environment::default(), Secrets::Skip).ok().unwrap();
@@ -353,10 +353,8 @@ fn a_key_stands_for_one_approver() {
     check(
         &format!("{}{}", approver("a"), approver("b")),
         &[],
-        &[
-            "portcullis.toml:6: `approvers.b.public_keys.k`: two keys are called `k`; give each key a \
-           name of its own",
-        ],
+        &["portcullis.toml:6: `approvers.b.public_keys.k`: two keys are called `k`; give each \
+           key a name of its own"],
     );
 }
 

@@ -1,4 +1,5 @@
-//! What is a user told at the start: what was left out, what is served, what will never be answered?
+//! What is a user told at the start: what was left out, what is served, what will never be
+//! answered?
 
 use std::collections::BTreeSet;
 

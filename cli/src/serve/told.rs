@@ -19,7 +19,7 @@ use crate::exit::{Exit, Failure};
 /// # Errors
 /// The file cannot be read, is no key, or its public half is not configured: a decision signed
 /// with it would count nowhere.
-pub(super) fn notary(config: &Config) -> Result<Option<Notary>, Failure> {
+pub(crate) fn notary(config: &Config) -> Result<Option<Notary>, Failure> {
     let Some(path) = &config.notary_key_file else { return Ok(None) };
     let shown = path.display();
     let refuse = |what: String, mend: String| {

@@ -67,13 +67,11 @@ pub(crate) fn sentence(run: &RunView, entry: &Entry) -> Option<String> {
 
 /// How long its approvers took.
 fn waited(run: &RunView, approval: &ApprovalId, at: Ms) -> String {
-    let asked = run.history.iter().find_map(|entry| match &entry.fact {
-        Fact::Asked { approval: asked, .. } if asked == approval => Some(entry.at),
-        _ => None,
-    });
-    asked
-        .map(|asked| format!(" was approved after {} and", length(at.since(asked))))
-        .unwrap_or_default()
+    let asked = run.history.iter().find(
+        |entry| matches!(&entry.fact, Fact::Asked { approval: asked, .. } if asked == approval),
+    );
+    let took = asked.map(|asked| length(at.since(asked.at)));
+    took.map(|took| format!(" was approved after {took} and")).unwrap_or_default()
 }
 
 const fn through(channel: Channel) -> &'static str {

@@ -95,20 +95,19 @@ pub(crate) fn watch_bus(figures: BusFigures) {
         })
         .build();
     let Some(rabbit) = figures.rabbit else { return };
-    let words: [(&str, fn(&Figures) -> u64); 4] = [
-        ("confirmed", |figures| figures.confirmed),
-        ("returned", |figures| figures.returned),
-        ("nacked", |figures| figures.nacked),
-        ("unknown", |figures| figures.unknown),
-    ];
     let bus = Arc::clone(&rabbit);
     meter
         .u64_observable_counter("portcullis_bus_published")
         .with_description("Messages by the broker's word about them")
         .with_callback(move |observer| {
             let figures = bus.figures();
-            for (word, read) in words {
-                observer.observe(read(&figures), &[KeyValue::new("word", word)]);
+            for (word, count) in [
+                ("confirmed", figures.confirmed),
+                ("returned", figures.returned),
+                ("nacked", figures.nacked),
+                ("unknown", figures.unknown),
+            ] {
+                observer.observe(count, &[KeyValue::new("word", word)]);
             }
         })
         .build();

@@ -32,18 +32,14 @@ fn a_variable_that_is_wrong_is_named() {
     check(
         "",
         &[("PORTCULLIS_WORKER_SLOTS", "many")],
-        &[
-            "variable PORTCULLIS_WORKER_SLOTS: `worker.slots`: `many` is not a whole number; correct \
-           it, or unset the variable",
-        ],
+        &["variable PORTCULLIS_WORKER_SLOTS: `worker.slots`: `many` is not a whole number; \
+           correct it, or unset the variable"],
     );
     check(
         "",
         &[("PORTCULLIS_WORKER_SLOTS", "0")],
-        &[
-            "variable PORTCULLIS_WORKER_SLOTS: `worker.slots`: 0 is no number of slots; choose 1 to \
-           4096",
-        ],
+        &["variable PORTCULLIS_WORKER_SLOTS: `worker.slots`: 0 is no number of slots; choose 1 \
+           to 4096"],
     );
 }
 
@@ -67,15 +63,13 @@ fn the_approval_timeout_is_read_from_every_place() {
     check(
         "",
         &[(ALIAS, "30"), (OURS, "31")],
-        &[
-            "variable AGENTIC_APPROVAL_TIMEOUT_SECONDS: `approvals.timeout_seconds`: it says `30`, and \
-           PORTCULLIS_APPROVALS_TIMEOUT_SECONDS says `31`; unset one of the two",
-        ],
+        &["variable AGENTIC_APPROVAL_TIMEOUT_SECONDS: `approvals.timeout_seconds`: it says \
+           `30`, and PORTCULLIS_APPROVALS_TIMEOUT_SECONDS says `31`; unset one of the two"],
     );
     for bad in ["nan", "inf", "-inf", "soon"] {
         let wanted = format!(
-            "variable AGENTIC_APPROVAL_TIMEOUT_SECONDS: `approvals.timeout_seconds`: `{bad}` is not a \
-             number; correct it, or unset the variable"
+            "variable AGENTIC_APPROVAL_TIMEOUT_SECONDS: `approvals.timeout_seconds`: `{bad}` is \
+             not a number; correct it, or unset the variable"
         );
         check("", &[(ALIAS, bad)], &[&wanted]);
     }
