@@ -106,24 +106,22 @@ fn running(run: &RunView) -> String {
 fn waiting(run: &RunView, wait: &Wait) -> String {
     let left = length(wait.ends_at.since(run.row.now));
     let ends = format!("left alone, {} at {}, in {left}", wait.ends_how, instant(wait.ends_at));
+    let who = &wait.who;
     let call = |seq: u32| {
         let tool = run.calls.iter().find(|call| call.seq == seq).map(|call| call.tool.as_str());
         format!("call {seq}, `{}`,", tool.unwrap_or("?"))
     };
     match (wait.what.as_str(), wait.call, &wait.approval_id) {
         ("decision", Some(seq), Some(id)) => format!(
-            "It waits for a decision on {} by {}; {ends}. Decide with `portcullis approvals \
+            "It waits for a decision on {} by {who}; {ends}. Decide with `portcullis approvals \
              approve {id}`, or deny.",
-            call(seq).trim_end_matches(','),
-            wait.who
+            call(seq)
         ),
-        ("child", Some(seq), _) => format!(
-            "It waits for {}, which {} started; {ends}.",
-            wait.who,
-            call(seq).trim_end_matches(',')
-        ),
-        ("worker", ..) => format!("It is {}'s turn; {ends}.", wait.who),
-        _ => format!("It waits for {}; {ends}.", wait.who),
+        ("child", Some(seq), _) => {
+            format!("It waits for {who}, which {} started; {ends}.", call(seq))
+        }
+        ("worker", ..) => format!("It is the turn of {who}; {ends}."),
+        _ => format!("It waits for {who}; {ends}."),
     }
 }
 

@@ -103,6 +103,11 @@ fn a_mistake_is_named_with_its_place_and_its_mend() {
              and a port, such as 127.0.0.1:8080",
         ),
         (
+            "[http]\nlisten = \"127.0.0.1:0\"",
+            "portcullis.toml:2: `http.listen`: a port that is not known beforehand cannot be \
+             closed to tools; choose a port",
+        ),
+        (
             "[worker]\nslot = 3",
             "portcullis.toml:2: `worker.slot`: there is no such setting; did you mean `slots`? \
              known here: slots, drain, metrics_listen",

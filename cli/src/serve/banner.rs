@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use portcullis_proto::approval::NOTICE_MS_MIN;
 use portcullis_proto::ids::PoolName;
 use portcullis_proto::policy::{Demand, Unattended};
 use tokio::net::TcpListener;
@@ -49,6 +50,13 @@ pub(super) fn announce(config: &Config, role: Role, listener: Option<&TcpListene
         if config.sandbox == SandboxMode::Off {
             warn!("W044 the sandbox is off: a tool can read the keys here and approve itself");
         }
+    }
+    let hasty = config
+        .agents
+        .values()
+        .filter(|plan| (1..=NOTICE_MS_MIN).contains(&plan.limits.approval_ms));
+    for plan in hasty {
+        warn!(agent = %plan.name, "W048 its requests wait so short that they are denied: no_time");
     }
     for (pool, agents) in empty_pools(config) {
         warn!(

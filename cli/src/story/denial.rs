@@ -23,7 +23,8 @@ pub(crate) fn why_denied(denial: &Denial) -> String {
              for it"
         )),
         DenialCode::NoTime => {
-            "so little of the run's time was left that nobody could have answered".to_owned()
+            "so little time was given, or left of the run, that nobody could have answered"
+                .to_owned()
         }
         DenialCode::GrantStale => {
             "it was approved, and did not start before the approval grew stale".to_owned()

@@ -1,0 +1,108 @@
+//! `init`, `validate`, `schema`, `help`, `doctor`: what needs no server.
+
+use crate::site::{Site, mode};
+
+#[test]
+fn init_writes_a_start_that_validates_and_keeps_its_secrets() {
+    let site = Site::empty();
+    let done = site.run(&["init"]);
+    assert_eq!(done.code, 0, "{}", done.err);
+    let data = site.folder.join("portcullis-data");
+    assert_eq!(mode(&data), 0o700);
+    for secret in ["notary.key", "local.token", "greet.secret"] {
+        assert_eq!(mode(&data.join(secret)), 0o600, "{secret}");
+    }
+    let token = std::fs::read_to_string(data.join("local.token")).unwrap();
+    let config = std::fs::read_to_string(site.config()).unwrap();
+    for text in [&config, &done.out, &done.err] {
+        assert!(!text.contains(token.trim()), "the token is nowhere else");
+    }
+    let checked = site.run(&["validate"]);
+    assert_eq!(
+        (checked.code, checked.out.as_str()),
+        (0, "portcullis.toml is right: agents 1, reminders 1, webhooks 1, approvers 1\n")
+    );
+}
+
+#[test]
+fn init_overwrites_nothing() {
+    let site = Site::empty();
+    std::fs::write(site.config(), "# mine").unwrap();
+    let done = site.run(&["init"]);
+    assert_eq!(done.code, 1);
+    assert!(done.err.contains("is there already"), "{}", done.err);
+    assert_eq!(std::fs::read_to_string(site.config()).unwrap(), "# mine");
+    assert!(!site.folder.join("portcullis-data").exists());
+}
+
+#[test]
+fn validate_names_everything_that_is_wrong() {
+    let site = Site::init("30");
+    site.edit(&[("slots = 16", "slots = 0"), ("30 9 * * 1-5", "30 25 * * *")]);
+    let done = site.run(&["validate"]);
+    assert_eq!(done.code, 2);
+    assert!(done.out.contains("portcullis.toml:28: `worker.slots`: "), "{}", done.out);
+    assert!(done.out.contains("`reminders.morning.cron`: "), "{}", done.out);
+    let value = site.run(&["validate", "--json"]).json();
+    assert_eq!(value["valid"], false);
+    assert_eq!(value["problems"][1]["unloads"], "reminder morning");
+}
+
+#[test]
+fn the_shipped_schema_is_the_codes() {
+    let shipped = include_str!("../../../docs/schema/portcullis.schema.json");
+    let printed = Site::empty().run(&["schema", "config"]).out;
+    assert_eq!(printed, shipped, "renew it: portcullis schema config");
+}
+
+#[test]
+fn exit_codes_are_explained() {
+    let text = Site::empty().run(&["help", "exit-codes"]).out;
+    let numbers: Vec<&str> = text.lines().filter_map(|line| line.split("  ").next()).collect();
+    assert_eq!(numbers, ["0", "1", "2", "3", "4", "5", "6", "7"]);
+}
+
+#[test]
+fn a_command_that_is_none_is_wrong_usage() {
+    let site = Site::empty();
+    assert_eq!(site.run(&["fly"]).code, 2);
+    assert_eq!(site.run(&["help", "fly"]).code, 2);
+    assert_eq!(site.run(&["runs", "start"]).code, 2);
+}
+
+#[test]
+fn the_sandboxs_helper_is_no_command_of_ours() {
+    let site = Site::empty();
+    assert!(!site.run(&["help"]).out.contains("sandbox-exec"));
+    let done = site.run(&["sandbox-exec", "no plan", "true"]);
+    assert!(done.code != 0 && done.err.contains("the plan is unreadable"), "{}", done.err);
+}
+
+#[test]
+fn doctor_is_content_with_what_init_wrote() {
+    let site = Site::init("30");
+    let done = site.run(&["doctor", "--json"]);
+    let value = done.json();
+    assert_eq!((done.code, &value["fatal"]), (0, &false.into()), "{value:#}");
+    assert!(!site.folder.join("portcullis-data/portcullis.db").exists(), "looking makes nothing");
+}
+
+#[test]
+fn doctor_names_what_would_be_denied() {
+    let site = Site::init("30");
+    site.edit(&[("pools = [\"default\"]", "pools = [\"others\"]")]);
+    let done = site.run(&["doctor"]);
+    assert_eq!(done.code, 0);
+    assert!(done.out.contains("nobody belongs to pool `default`, which greeter asks"));
+}
+
+#[test]
+fn doctor_is_fatal_about_a_notary_whose_key_does_not_count() {
+    let site = Site::init("30");
+    let text = std::fs::read_to_string(site.config()).unwrap();
+    let line = text.lines().find(|line| line.starts_with("notary-1 = ")).unwrap();
+    site.edit(&[(line, &format!("notary-1 = \"{}=\"", "A".repeat(43)))]);
+    let done = site.run(&["doctor"]);
+    assert_eq!(done.code, 1);
+    assert!(done.out.contains("is not configured"), "{}", done.out);
+}
