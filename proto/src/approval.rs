@@ -3,7 +3,8 @@
 //! Authority: the run's record; this is a part of it. The licence key in the store repeats the
 //! deadline as an expiry, and both must hold.
 //! States: Requested ──votes──▶ Approved;  anything else ──▶ Refused. «Used» is the call's own
-//! progress: one truth, not two.
+//! progress: one truth, not two. A request grows (a later deadline, further approvers) under its
+//! id with a higher revision; other arguments make it another request.
 //! Invariant: a refusal is final, and time alone can only refuse.
 
 use serde::{Deserialize, Serialize};
@@ -77,6 +78,23 @@ pub struct Vote {
     pub signed: SignedDecision,
 }
 
+/// Further approvers, asked from `at` on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Level {
+    pub at: Ms,
+    pub pool: PoolName,
+    pub add: Vec<Subject>,
+    pub inbox: bool,
+}
+
+/// The request that this one took the place of, when an approver changed the arguments. The
+/// approver's vote names it, for this one did not exist yet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Replaced {
+    pub id: ApprovalId,
+    pub nonce: Nonce,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Approval {
     pub id: ApprovalId,
@@ -84,11 +102,23 @@ pub struct Approval {
     pub rev: u32,
     pub nonce: Nonce,
     pub args_hash: Digest,
+    /// Where the current revision goes.
     pub pool: PoolName,
+    /// Where earlier revisions went; those approvers may still answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier_pools: Vec<PoolName>,
     pub risk: Risk,
     pub need: u8,
     pub eligible: Vec<Subject>,
     pub inbox: bool,
+    /// Who has not been asked yet, earliest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<Level>,
+    /// Whether an earlier revision is known to be on a queue.
+    #[serde(default)]
+    pub shown: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<Replaced>,
     pub policy_epoch: u64,
     pub asked_at: Ms,
     pub deadline: Ms,
@@ -129,6 +159,47 @@ impl Approval {
         self.votes.iter().rfind(|vote| vote.signed.decision.approver == *subject)
     }
 
+    /// Every pool that was asked. Who decides must belong to one of them, then and now.
+    pub fn pools(&self) -> impl Iterator<Item = &PoolName> {
+        self.earlier_pools.iter().chain([&self.pool])
+    }
+
+    /// When further approvers are asked, if that is to happen before the deadline.
+    #[must_use]
+    pub fn level_at(&self) -> Option<Ms> {
+        self.levels.first().map(|level| level.at).filter(|at| *at < self.deadline)
+    }
+
+    /// Asks the next level as well, if there is one that will be reached.
+    pub(crate) fn climb(&mut self) -> bool {
+        if self.level_at().is_none() {
+            return false;
+        }
+        let level = self.levels.remove(0);
+        self.eligible.extend(level.add);
+        self.eligible.sort();
+        self.eligible.dedup();
+        self.inbox |= level.inbox;
+        let pool = std::mem::replace(&mut self.pool, level.pool);
+        if !self.pools().any(|known| *known == pool) {
+            self.earlier_pools.push(pool);
+        }
+        true
+    }
+
+    /// Makes the next revision, to be published.
+    pub(crate) fn revise(&mut self, now: Ms) {
+        self.rev = self.rev.saturating_add(1);
+        self.shown |= matches!(self.state, State::Requested(Delivery::Published));
+        self.state = State::Requested(Delivery::Unsent(Pending::first(now)));
+    }
+
+    /// Whether a decision is addressed to this request, or to the one it took the place of.
+    pub(crate) fn is_addressed_by(&self, id: &ApprovalId, nonce: &Nonce) -> bool {
+        (self.id == *id && self.nonce == *nonce)
+            || self.replaces.as_ref().is_some_and(|old| old.id == *id && old.nonce == *nonce)
+    }
+
     /// The message id of the current revision: `<approval>.<rev>`.
     #[must_use]
     pub fn message_id(&self) -> String {
@@ -165,11 +236,10 @@ impl Approval {
     /// When time next changes something here, for a call that has not started.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Ms> {
+        let answer = self.level_at().map_or(self.deadline, |at| at.min(self.deadline));
         match self.state {
-            State::Requested(Delivery::Unsent(pending)) => {
-                Some(self.deadline.min(pending.again_at))
-            }
-            State::Requested(Delivery::Published | Delivery::InboxOnly) => Some(self.deadline),
+            State::Requested(Delivery::Unsent(pending)) => Some(answer.min(pending.again_at)),
+            State::Requested(Delivery::Published | Delivery::InboxOnly) => Some(answer),
             State::Approved { use_by, .. } => Some(use_by),
             State::Refused(_) => None,
         }

@@ -5,6 +5,8 @@
 //! Invariant: nothing here says yes. A decision that verifies is merely genuine; whether it
 //! counts is decided by the run it is addressed to.
 
+mod extension;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::digest::{Digest, canonical};
 use crate::ids::{ApprovalId, Nonce, Subject};
 use crate::time::Ms;
+
+pub use extension::{EXTENSION_TAG, Extension, SignedExtension};
 
 /// Prefixed to the signed bytes, so that a signature for anything else is none for a decision.
 pub const DOMAIN_TAG: &[u8] = b"portcullis.decision.v1\n";
@@ -63,14 +67,15 @@ impl Decision {
     /// [`KeyRing::verify`] refuses such a decision whatever its signature.
     #[must_use]
     pub fn signed_bytes(&self) -> Vec<u8> {
-        self.provable_bytes().unwrap_or_else(|| DOMAIN_TAG.to_vec())
+        tagged_bytes(DOMAIN_TAG, self).unwrap_or_else(|| DOMAIN_TAG.to_vec())
     }
+}
 
-    fn provable_bytes(&self) -> Option<Vec<u8>> {
-        let value = serde_json::to_value(self).expect("a decision is strings and small numbers");
-        let json = canonical(&value).ok()?;
-        Some([DOMAIN_TAG, &json].concat())
-    }
+/// A tag and the RFC 8785 form of what is signed, if it has one.
+fn tagged_bytes(tag: &[u8], signed: &impl Serialize) -> Option<Vec<u8>> {
+    let value = serde_json::to_value(signed).expect("strings and numbers are always JSON");
+    let json = canonical(&value).ok()?;
+    Some([tag, &json].concat())
 }
 
 /// An Ed25519 signature, written in Base64.
@@ -114,11 +119,45 @@ impl SignedDecision {
         if signed.decision.v != 1 {
             return Err(DecisionError::UnknownVersion(signed.decision.v));
         }
-        match &signed.decision.reason {
-            Some(reason) if REASON_BYTES_MAX < reason.len() => {
-                Err(DecisionError::ReasonTooLong(reason.len()))
-            }
-            Some(_) | None => Ok(signed),
+        check_reason(signed.decision.reason.as_deref())?;
+        Ok(signed)
+    }
+}
+
+fn check_reason(reason: Option<&str>) -> Result<(), DecisionError> {
+    match reason {
+        Some(reason) if REASON_BYTES_MAX < reason.len() => {
+            Err(DecisionError::ReasonTooLong(reason.len()))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// What arrives on the decisions exchange.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Decision(SignedDecision),
+    Extension(SignedExtension),
+}
+
+impl Answer {
+    /// Reads either from the wire, told apart by the one field that names what was signed.
+    ///
+    /// # Errors
+    /// Whatever keeps it from being one well-formed answer of a known version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecisionError> {
+        #[derive(Deserialize)]
+        struct Peek {
+            extension: Option<serde::de::IgnoredAny>,
+        }
+        if DECISION_BYTES_MAX < bytes.len() {
+            return Err(DecisionError::TooLarge(bytes.len()));
+        }
+        let peek: Peek = serde_json::from_slice(bytes)
+            .map_err(|why| DecisionError::Unreadable(why.to_string()))?;
+        match peek.extension {
+            Some(_) => SignedExtension::decode(bytes).map(Self::Extension),
+            None => SignedDecision::decode(bytes).map(Self::Decision),
         }
     }
 }
@@ -164,16 +203,26 @@ impl KeyRing {
     /// # Errors
     /// When its key is unknown, may not speak for its approver, or did not sign these bytes.
     pub fn verify(&self, signed: &SignedDecision) -> Result<(), Forged> {
-        let (speaker, public) = self.keys.get(&signed.key_id).ok_or(Forged::UnknownKey)?;
+        let bytes = tagged_bytes(DOMAIN_TAG, &signed.decision);
+        self.proves(&signed.key_id, &signed.decision.approver, bytes, signed.sig)
+    }
+
+    /// Whether that key may speak for that approver, and signed these bytes, if there are any.
+    fn proves(
+        &self,
+        key_id: &str,
+        approver: &Subject,
+        bytes: Option<Vec<u8>>,
+        sig: Signature,
+    ) -> Result<(), Forged> {
+        let (speaker, public) = self.keys.get(key_id).ok_or(Forged::UnknownKey)?;
         match speaker {
-            Speaker::Approver(subject) if *subject != signed.decision.approver => {
-                return Err(Forged::WrongSpeaker);
-            }
+            Speaker::Approver(subject) if subject != approver => return Err(Forged::WrongSpeaker),
             Speaker::Approver(_) | Speaker::Notary => {}
         }
-        let bytes = signed.decision.provable_bytes().ok_or(Forged::BadSignature)?;
+        let bytes = bytes.ok_or(Forged::BadSignature)?;
         ring::signature::UnparsedPublicKey::new(&ring::signature::ED25519, public)
-            .verify(&bytes, &signed.sig.0)
+            .verify(&bytes, &sig.0)
             .map_err(|_| Forged::BadSignature)
     }
 }

@@ -251,6 +251,13 @@ impl ApprovalId {
         RunId(run.to_owned())
     }
 
+    /// Which request for its call, counted from 1.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        let part = self.0.split('.').nth(2).expect("checked when the id was made");
+        part.parse().expect("checked when the id was made")
+    }
+
     /// The call's number within its run.
     #[must_use]
     pub fn call(&self) -> u32 {
@@ -348,7 +355,7 @@ mod tests {
     #[test]
     fn an_approval_id_carries_its_own_address() {
         let id = ApprovalId::of(&run(), 3, 1);
-        assert_eq!((id.run(), id.call()), (run(), 3));
+        assert_eq!((id.run(), id.call(), id.number()), (run(), 3, 1));
         assert_eq!(ApprovalId::new(id.as_str()).unwrap(), id);
     }
 

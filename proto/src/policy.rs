@@ -95,6 +95,20 @@ pub struct Asking {
     pub risk: Risk,
     /// How many approvers must agree, at least 1.
     pub need: u8,
+    /// Who is asked as well while nobody answers, at most [`LEVELS_MAX`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<Escalation>,
+}
+
+/// How many times one request may be taken to further approvers.
+pub const LEVELS_MAX: usize = 8;
+
+/// Unanswered for so long, a request goes to the members of another pool as well.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Escalation {
+    /// After the request was made, in milliseconds.
+    pub after_ms: i64,
+    pub pool: PoolName,
 }
 
 /// What is known about one tool of one agent.
@@ -165,6 +179,20 @@ pub struct Terms {
     pub need: u8,
     /// Who may decide, as of now. Empty: nobody, and the call is denied at once.
     pub eligible: Vec<Subject>,
+    /// Whether some of them can see the request without any message being delivered.
+    pub inbox: bool,
+    /// Who is asked as well, and when, should nobody answer: earliest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<Level>,
+}
+
+/// A further group of approvers. It adds people; it never lowers how many must agree.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Level {
+    /// After the request was made, in milliseconds.
+    pub after_ms: i64,
+    pub pool: PoolName,
+    pub add: Vec<Subject>,
     /// Whether some of them can see the request without any message being delivered.
     pub inbox: bool,
 }
@@ -238,7 +266,19 @@ fn ask(
         need: asking.need.max(1),
         eligible,
         inbox,
+        levels: levels(&asking.levels, roster),
     })
+}
+
+fn levels(wanted: &[Escalation], roster: &Roster) -> Vec<Level> {
+    let level = |wanted: &Escalation| {
+        let pool = roster.pools.get(&wanted.pool).cloned().unwrap_or_default();
+        let (after_ms, inbox) = (wanted.after_ms, !pool.inbox.is_empty());
+        Level { after_ms, pool: wanted.pool.clone(), add: pool.members, inbox }
+    };
+    let mut levels: Vec<Level> = wanted.iter().take(LEVELS_MAX).map(level).collect();
+    levels.sort_by_key(|level| level.after_ms);
+    levels
 }
 
 /// What the rules demand, deny first, then ask, then allow, then the tool's own gate.

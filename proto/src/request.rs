@@ -40,6 +40,9 @@ pub struct ApprovalRequest {
     pub origin: Origin,
     /// How many runs stand above the one that asks.
     pub depth: u8,
+    /// The request that this one takes the place of: an approver changed the arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<ApprovalId>,
     /// An earlier execution of the same call whose outcome nobody knows.
     pub previous_attempt_unknown: bool,
     pub asked_at: Ms,
@@ -79,6 +82,7 @@ impl ApprovalRequest {
             agent: run.job.agent.clone(),
             origin: run.job.origin.clone(),
             depth: run.job.depth(),
+            replaces: approval.replaces.as_ref().map(|old| old.id.clone()),
             previous_attempt_unknown: unknown,
             asked_at: approval.asked_at,
             deadline: approval.deadline,

@@ -26,7 +26,7 @@ use crate::topology::Lane;
 pub use apply::{apply, fold};
 pub use deadline::{index_entries, next_deadline};
 pub use effective::effective;
-pub use event::{Ask, Event, Gating, Parentage, PlannedCall, Reject, Standing, Start};
+pub use event::{Ask, Edit, Event, Gating, Parentage, PlannedCall, Reject, Standing, Start};
 
 /// A worker's exclusive hold, renewed by its step's own loop.
 pub const LEASE_MS: i64 = 30_000;

@@ -138,3 +138,84 @@ fn a_decision_repeats_what_its_request_says() {
     assert_eq!(decision.nonce, request.nonce);
     assert_eq!(decision.args_hash, request.args_hash);
 }
+
+fn extension() -> Extension {
+    let Decision { v, approval_id, nonce, args_hash, approver, channel, issued_at, reason, .. } =
+        decision();
+    let until = Ms(9);
+    Extension { v, approval_id, nonce, args_hash, until, approver, channel, issued_at, reason }
+}
+
+fn sign_extension(extension: Extension, seed: u8, key_id: &str) -> SignedExtension {
+    let sig = pair(seed).sign(&extension.signed_bytes());
+    let sig = Signature(sig.as_ref().try_into().unwrap());
+    SignedExtension { extension, key_id: key_id.into(), sig }
+}
+
+#[test]
+fn a_genuine_extension_verifies_and_any_changed_field_breaks_it() {
+    let genuine = sign_extension(extension(), 1, "alice-1");
+    assert_eq!(ring().verify_extension(&genuine), Ok(()));
+    let changes: [fn(&mut Extension); 4] = [
+        |e| e.until = Ms(10),
+        |e| e.nonce = Nonce([8; 16]),
+        |e| e.args_hash = Digest::of_bytes(b"other"),
+        |e| e.reason = Some("because".into()),
+    ];
+    for change in changes {
+        let mut forged = genuine.clone();
+        change(&mut forged.extension);
+        assert_eq!(ring().verify_extension(&forged), Err(Forged::BadSignature));
+    }
+    let by_bob = sign_extension(extension(), 2, "alice-1");
+    assert_eq!(ring().verify_extension(&by_bob), Err(Forged::BadSignature));
+}
+
+#[test]
+fn a_signature_on_an_extension_is_none_on_a_decision() {
+    let yes = sign(decision(), 1, "alice-1");
+    let more = sign_extension(extension(), 1, "alice-1");
+    let swapped = SignedDecision { sig: more.sig, ..yes.clone() };
+    assert_eq!(ring().verify(&swapped), Err(Forged::BadSignature));
+    let swapped = SignedExtension { sig: yes.sig, ..more };
+    assert_eq!(ring().verify_extension(&swapped), Err(Forged::BadSignature));
+}
+
+#[test]
+fn an_answer_is_a_decision_or_an_extension() {
+    let yes = sign(decision(), 1, "alice-1");
+    let more = sign_extension(extension(), 1, "alice-1");
+    let bytes = |value: &serde_json::Value| serde_json::to_vec(value).unwrap();
+    let (yes_json, more_json) = (serde_json::json!(yes), serde_json::json!(more));
+    assert_eq!(Answer::decode(&bytes(&yes_json)), Ok(Answer::Decision(yes)));
+    assert_eq!(Answer::decode(&bytes(&more_json)), Ok(Answer::Extension(more)));
+    let mut both = yes_json.clone();
+    both["extension"] = more_json["extension"].clone();
+    let mut none = yes_json;
+    none["extension"] = serde_json::Value::Null;
+    let mut newer = more_json.clone();
+    newer["extension"]["v"] = 2.into();
+    let mut long = more_json.clone();
+    long["extension"]["reason"] = "x".repeat(REASON_BYTES_MAX + 1).into();
+    let mut unsigned_extra = more_json;
+    unsigned_extra["extension"]["also"] = "yes".into();
+    for value in [both, none, newer, long, unsigned_extra, serde_json::json!({})] {
+        assert!(Answer::decode(&bytes(&value)).is_err(), "{value}");
+    }
+    assert!(Answer::decode(&vec![b' '; DECISION_BYTES_MAX + 1]).is_err());
+    assert!(SignedExtension::decode(&vec![b' '; DECISION_BYTES_MAX + 1]).is_err());
+}
+
+#[test]
+fn the_first_version_of_an_extension_is_still_read_and_verified() {
+    let wire = include_bytes!("../../fixtures/extension/v1.json");
+    let signing: Signing =
+        serde_json::from_slice(include_bytes!("../../fixtures/decision/v1.signing.json")).unwrap();
+    let signed = SignedExtension::decode(wire).unwrap();
+    let mut ring = KeyRing::default();
+    let alice = Speaker::Approver(signed.extension.approver.clone());
+    assert!(ring.add(&signed.key_id, alice, base64(&signing.public_key_base64)));
+    assert_eq!(ring.verify_extension(&signed), Ok(()));
+    let value: serde_json::Value = serde_json::from_slice(wire).unwrap();
+    assert_eq!(serde_json::to_value(&signed).unwrap(), value, "and written as it was");
+}

@@ -10,7 +10,7 @@ fn pool() -> PoolName {
 }
 
 fn policy(gate: Demand, rules: Vec<Rule>) -> Policy {
-    let asking = Asking { pool: pool(), risk: Risk::High, need: 1 };
+    let asking = Asking { pool: pool(), risk: Risk::High, need: 1, levels: Vec::new() };
     Policy { tools: BTreeMap::from([(name("shell"), ToolPolicy { gate, asking })]), rules }
 }
 
@@ -121,4 +121,33 @@ fn an_unknown_pool_has_nobody_in_it() {
     );
     let Verdict::Ask(terms) = verdict else { panic!("{verdict:?}") };
     assert!(terms.eligible.is_empty() && !terms.inbox);
+}
+
+#[test]
+fn further_approvers_come_with_the_request_earliest_first() {
+    let mut policy = policy(Demand::Ask, vec![]);
+    let further =
+        |after_ms, name: &str| Escalation { after_ms, pool: PoolName::new(name).unwrap() };
+    let asking = &mut policy.tools.get_mut(&name("shell")).unwrap().asking;
+    asking.levels = vec![further(120, "owners"), further(60, "leads"), further(90, "nobody")];
+    let mut roster = roster(&["alice"], &[]);
+    let pool = |who: &str, inbox: &[&str]| Pool {
+        members: vec![Subject::new(who).unwrap()],
+        inbox: inbox.iter().map(|who| Subject::new(*who).unwrap()).collect(),
+    };
+    roster.pools.insert(PoolName::new("leads").unwrap(), pool("carol", &[]));
+    roster.pools.insert(PoolName::new("owners").unwrap(), pool("bob", &["bob"]));
+    let verdict = ask_about(&policy, &roster, Unattended::Ask, &Attendance::Unattended);
+    let Verdict::Ask(terms) = verdict else { panic!("{verdict:?}") };
+    let told: Vec<_> = terms
+        .levels
+        .iter()
+        .map(|level| (level.after_ms, level.pool.as_str(), level.add.len(), level.inbox))
+        .collect();
+    assert_eq!(told, [(60, "leads", 1, false), (90, "nobody", 0, false), (120, "owners", 1, true)]);
+    assert_eq!(terms.eligible.len(), 1, "they are not asked yet");
+    let many = vec![further(1, "leads"); LEVELS_MAX + 1];
+    policy.tools.get_mut(&name("shell")).unwrap().asking.levels = many;
+    let verdict = ask_about(&policy, &roster, Unattended::Ask, &Attendance::Unattended);
+    assert!(matches!(verdict, Verdict::Ask(terms) if terms.levels.len() == LEVELS_MAX));
 }

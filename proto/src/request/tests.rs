@@ -27,6 +27,7 @@ fn request() -> ApprovalRequest {
         agent: AgentName::new("deployer").unwrap(),
         origin: Origin::Webhook { route },
         depth: 0,
+        replaces: None,
         previous_attempt_unknown: false,
         asked_at: Ms(1_767_225_600_000),
         deadline: Ms(1_767_227_400_000),

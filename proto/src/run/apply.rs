@@ -5,11 +5,13 @@
 //! as still open. The windows and keys in the returned change make that exact at the commit.
 
 mod approvals;
+mod asking;
 mod calls;
 mod children;
 mod claims;
 mod draft;
 mod ending;
+mod revising;
 mod tick;
 
 pub(super) use draft::Draft;
@@ -69,6 +71,12 @@ fn step(draft: &mut Draft, before: &Run, event: &Event) -> Result<(), Reject> {
         Event::Unroutable { approval, rev } => approvals::unroutable(draft, approval, *rev),
         Event::Decide { signed, standing, keys } => {
             approvals::decide(draft, signed, *standing, keys)
+        }
+        Event::DecideEdited { signed, standing, keys, edit } => {
+            revising::decide_edited(draft, signed, *standing, keys, edit)
+        }
+        Event::Extend { signed, standing, keys } => {
+            revising::extend(draft, signed, *standing, keys)
         }
         Event::LicenceGone { approval } => approvals::licence_gone(draft, approval),
         Event::PolicyChanged { approval } => approvals::policy_changed(draft, approval),

@@ -40,10 +40,7 @@ pub fn index_entries(run: &Run) -> Vec<(String, String, Ms)> {
     let open = run.calls.iter().filter_map(|call| {
         let approval = call.approval()?;
         match (&call.progress, &approval.state) {
-            (Progress::Planned, State::Requested(_)) => {
-                let index = format!("ask.{}", approval.pool);
-                Some((index, approval.id.to_string(), approval.deadline))
-            }
+            (Progress::Planned, State::Requested(_)) => Some(approval),
             (Progress::Planned, State::Approved { .. } | State::Refused(_))
             | (
                 Progress::Started { .. } | Progress::Spawned { .. } | Progress::Finished { .. },
@@ -51,5 +48,9 @@ pub fn index_entries(run: &Run) -> Vec<(String, String, Ms)> {
             ) => None,
         }
     });
-    std::iter::once(phase).chain(open).collect()
+    let asked = open.flat_map(|approval| {
+        let entry = |pool| (format!("ask.{pool}"), approval.id.to_string(), approval.deadline);
+        approval.pools().map(entry)
+    });
+    std::iter::once(phase).chain(asked).collect()
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::call::{Status, Traits};
-use crate::decision::{Forged, KeyRing, SignedDecision};
+use crate::decision::{Forged, KeyRing, SignedDecision, SignedExtension};
 use crate::denial::DenialCode;
 use crate::digest::Digest;
 use crate::ids::{ApprovalId, ClaimId, Nonce, RunId, ToolName};
@@ -57,6 +57,16 @@ pub struct Start {
     /// The gate, worked out again from the worker's own policy.
     pub verdict: Verdict,
     pub keys: Arc<KeyRing>,
+}
+
+/// Other arguments for a call that people are asked about, validated and narrower than before.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Edit {
+    pub args: Payload,
+    pub args_hash: Digest,
+    pub fingerprint: Digest,
+    /// Of the request that takes the place of the present one. Random.
+    pub nonce: Nonce,
 }
 
 /// Something that happened, or that somebody wants to happen.
@@ -161,6 +171,20 @@ pub enum Event {
         standing: Standing,
         keys: Arc<KeyRing>,
     },
+    /// An approver allows a narrower call than was asked about. The caller has validated it; the
+    /// decision names the present request and the digest of the edited call.
+    DecideEdited {
+        signed: Box<SignedDecision>,
+        standing: Standing,
+        keys: Arc<KeyRing>,
+        edit: Box<Edit>,
+    },
+    /// An approver asks for more time.
+    Extend {
+        signed: Box<SignedExtension>,
+        standing: Standing,
+        keys: Arc<KeyRing>,
+    },
     /// The store found the request's licence key gone.
     LicenceGone {
         approval: ApprovalId,
@@ -184,7 +208,7 @@ pub enum Standing {
 
 impl Event {
     /// Every name that [`Event::name`] gives.
-    pub const NAMES: [&'static str; 25] = [
+    pub const NAMES: [&'static str; 27] = [
         "Accepted",
         "Claim",
         "Renew",
@@ -206,6 +230,8 @@ impl Event {
         "Published",
         "Unroutable",
         "Decide",
+        "DecideEdited",
+        "Extend",
         "LicenceGone",
         "PolicyChanged",
         "ParentNotified",
@@ -236,6 +262,8 @@ impl Event {
             Self::Published { .. } => "Published",
             Self::Unroutable { .. } => "Unroutable",
             Self::Decide { .. } => "Decide",
+            Self::DecideEdited { .. } => "DecideEdited",
+            Self::Extend { .. } => "Extend",
             Self::LicenceGone { .. } => "LicenceGone",
             Self::PolicyChanged { .. } => "PolicyChanged",
             Self::ParentNotified => "ParentNotified",
@@ -311,6 +339,8 @@ pub enum Reject {
     WrongNonce,
     #[error("the decision is not genuine: {0}")]
     Forged(Forged),
+    #[error("the request already stays open until {at}, or as long as its run allows")]
+    NotLater { at: Ms },
     #[error("that revision is not the current one")]
     StaleRevision,
     #[error("nothing is due")]
@@ -354,6 +384,7 @@ impl Reject {
             Self::WrongArgs => "wrong_args",
             Self::WrongNonce => "wrong_nonce",
             Self::Forged(_) => "forged",
+            Self::NotLater { .. } => "not_later",
             Self::StaleRevision => "stale_revision",
             Self::NothingDue => "nothing_due",
         }

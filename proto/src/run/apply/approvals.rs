@@ -1,22 +1,31 @@
 //! How a request reaches people, and what their answers do.
 
+use std::cmp::Ordering;
+
 use crate::approval::{Approval, Delivery, State, USE_BY_MS, Vote};
+use crate::call::Call;
 use crate::decision::{KeyRing, SignedDecision, Verdict};
 use crate::denial::{Denial, DenialCode};
-use crate::ids::ApprovalId;
+use crate::ids::{ApprovalId, Subject};
 use crate::journal::Fact;
-use crate::run::apply::Draft;
+use crate::run::apply::{Draft, asking};
 use crate::run::event::Standing;
 use crate::run::{Phase, Reject};
 
 /// The place of the call that this approval belongs to.
-fn place(draft: &Draft, id: &ApprovalId) -> Result<usize, Reject> {
-    draft.next.approval(id).ok_or(Reject::UnknownApproval)?;
-    usize::try_from(id.call()).map_err(|_| Reject::UnknownApproval)
+pub(super) fn place(draft: &Draft, id: &ApprovalId) -> Result<usize, Reject> {
+    let call = draft.next.call(id.call()).filter(|_| id.run() == draft.next.id);
+    let current = call.and_then(Call::approval).ok_or(Reject::UnknownApproval)?;
+    match id.number().cmp(&current.id.number()) {
+        // Another request took its place: the arguments were changed.
+        Ordering::Less => Err(Reject::StaleRevision),
+        Ordering::Greater => Err(Reject::UnknownApproval),
+        Ordering::Equal => usize::try_from(id.call()).map_err(|_| Reject::UnknownApproval),
+    }
 }
 
 /// The request, if it is still open.
-fn open(draft: &mut Draft, at: usize) -> Result<&mut Approval, Reject> {
+pub(super) fn open(draft: &mut Draft, at: usize) -> Result<&mut Approval, Reject> {
     let live = draft.next.is_live();
     let approval = draft.next.calls[at].pending_approval_mut().ok_or(Reject::AlreadyDecided)?;
     match &approval.state {
@@ -78,15 +87,20 @@ pub(super) fn unroutable(draft: &mut Draft, id: &ApprovalId, rev: u32) -> Result
         | State::Approved { .. }
         | State::Refused(_) => return Err(Reject::NothingDue),
     }
-    if approval.inbox {
-        approval.state = State::Requested(Delivery::InboxOnly);
-        draft.note(Fact::Unroutable { approval: id.clone() });
-        return Ok(());
-    }
+    let (inbox, shown) = (approval.inbox, approval.shown);
     let denial = approval.denial(DenialCode::NoApprover, now);
     draft.note(Fact::Unroutable { approval: id.clone() });
-    draft.refuse(at, denial);
-    draft.rouse();
+    if inbox {
+        open(draft, at)?.state = State::Requested(Delivery::InboxOnly);
+    } else if asking::escalate(draft, at) {
+        // The next level is asked at once.
+    } else if shown {
+        // Those who have an earlier revision may still answer it.
+        open(draft, at)?.state = State::Requested(Delivery::Published);
+    } else {
+        draft.refuse(at, denial);
+        draft.rouse();
+    }
     Ok(())
 }
 
@@ -108,10 +122,7 @@ pub(super) fn decide(
     if approval.args_hash != decision.args_hash {
         return Err(Reject::WrongArgs);
     }
-    let eligible = approval.eligible.contains(&decision.approver);
-    if !eligible || standing != Standing::Member {
-        return Err(Reject::NotEligible);
-    }
+    entitled(approval, &decision.approver, standing)?;
     let earlier = approval.vote_of(&decision.approver).map(|v| v.signed.decision.verdict);
     if earlier == Some(decision.verdict) {
         return Err(Reject::AlreadySo);
@@ -124,29 +135,31 @@ pub(super) fn decide(
     Ok(())
 }
 
+/// Only who was asked may answer, and only while they still belong to those who are asked.
+pub(super) fn entitled(
+    approval: &Approval,
+    approver: &Subject,
+    standing: Standing,
+) -> Result<(), Reject> {
+    if approval.eligible.contains(approver) && standing == Standing::Member {
+        Ok(())
+    } else {
+        Err(Reject::NotEligible)
+    }
+}
+
 fn count(draft: &mut Draft, at: usize, signed: &SignedDecision) {
-    let (now, cap) = (draft.now, draft.next.hard_cap);
+    let now = draft.now;
     let decision = &signed.decision;
-    let id = decision.approval_id.clone();
-    draft.note(Fact::Voted {
-        approval: id.clone(),
-        by: decision.approver.clone(),
-        verdict: decision.verdict,
-        channel: decision.channel,
-    });
+    vote(draft, at, signed);
     let Some(approval) = draft.next.calls[at].pending_approval_mut() else { return };
-    approval.votes.push(Vote { at: now, signed: signed.clone() });
     let deadline = approval.deadline;
     match decision.verdict {
         Verdict::Approve => {
-            let use_by = now.plus(USE_BY_MS).min(cap);
-            let enough = usize::from(approval.need.max(1)) <= approval.approvals();
-            if enough {
-                approval.state = State::Approved { at: now, use_by };
-                draft.note(Fact::Approved { approval: id.clone(), use_by });
-                draft.drop_licence(id.clone());
+            if approve_if_enough(draft, at) {
+                draft.drop_licence(decision.approval_id.clone());
             }
-            draft.require(id);
+            draft.require(decision.approval_id.clone());
             draft.need_steady_clock = true;
         }
         Verdict::Deny => {
@@ -158,6 +171,34 @@ fn count(draft: &mut Draft, at: usize, signed: &SignedDecision) {
     }
     // At the deadline silence has denied; nobody has said yes, and nobody no.
     draft.not_after(deadline);
+}
+
+/// Keeps one approver's word.
+pub(super) fn vote(draft: &mut Draft, at: usize, signed: &SignedDecision) {
+    let (now, decision) = (draft.now, &signed.decision);
+    draft.note(Fact::Voted {
+        approval: decision.approval_id.clone(),
+        by: decision.approver.clone(),
+        verdict: decision.verdict,
+        channel: decision.channel,
+    });
+    if let Some(approval) = draft.next.calls[at].pending_approval_mut() {
+        approval.votes.push(Vote { at: now, signed: signed.clone() });
+    }
+}
+
+/// Approves a request that has votes enough, and says whether it has.
+pub(super) fn approve_if_enough(draft: &mut Draft, at: usize) -> bool {
+    let (now, cap) = (draft.now, draft.next.hard_cap);
+    let Some(approval) = draft.next.calls[at].pending_approval_mut() else { return false };
+    let enough = usize::from(approval.need.max(1)) <= approval.approvals();
+    if enough {
+        let use_by = now.plus(USE_BY_MS).min(cap);
+        approval.state = State::Approved { at: now, use_by };
+        let approval = approval.id.clone();
+        draft.note(Fact::Approved { approval, use_by });
+    }
+    enough
 }
 
 pub(super) fn licence_gone(draft: &mut Draft, id: &ApprovalId) -> Result<(), Reject> {

@@ -1,14 +1,14 @@
-//! How calls are planned, put to people, started and finished.
+//! How calls are planned, refused, started and finished.
 
-use crate::approval::{Approval, CAP_RESERVE_MS, Delivery, NOTICE_MS_MIN, Pending, State};
+use crate::approval::{Approval, State};
 use crate::call::{CALLS_MAX, Call, Gate, Progress, Status, args_hash, fingerprint};
 use crate::denial::{Denial, DenialCode};
-use crate::ids::{ApprovalId, ClaimId};
+use crate::ids::ClaimId;
 use crate::job::Payload;
 use crate::journal::Fact;
 use crate::policy::Verdict;
-use crate::run::apply::Draft;
-use crate::run::{Ask, Effect, Gating, Phase, PlannedCall, Reject, Start};
+use crate::run::apply::{Draft, asking};
+use crate::run::{Ask, Gating, Phase, PlannedCall, Reject, Start};
 
 pub(super) fn planned(
     draft: &mut Draft,
@@ -60,78 +60,10 @@ fn plan_one(draft: &mut Draft, planned: &PlannedCall) -> Result<(), Reject> {
             let denial = Denial { detail: detail.clone(), ..Denial::of(*code, draft.now) };
             draft.refuse(at, denial);
         }
-        Gating::Ask(ask) => ask_people(draft, at, ask),
+        Gating::Ask(ask) => asking::ask(draft, at, ask),
         Gating::Allow => {}
     }
     Ok(())
-}
-
-/// A call that a person refused in this run is refused again; any other is asked about.
-fn ask_people(draft: &mut Draft, at: usize, ask: &Ask) {
-    match denied_before(draft, at) {
-        Some(denial) => {
-            draft.refuse(at, denial);
-            draft.firm();
-        }
-        None => request(draft, at, ask),
-    }
-}
-
-/// The person's denial of the same tool with the same arguments, earlier in this run.
-fn denied_before(draft: &Draft, at: usize) -> Option<Denial> {
-    let (calls, same) = (&draft.next.calls, draft.next.calls[at].fingerprint);
-    calls
-        .iter()
-        .filter(|call| call.fingerprint == same)
-        .filter_map(Call::refusal)
-        .find(|denial| denial.code == DenialCode::Denied)
-        .map(|denial| Denial { at: draft.now, ..denial.clone() })
-}
-
-/// Asks people about a call, or denies it at once when that would be a wait for nobody.
-fn request(draft: &mut Draft, at: usize, ask: &Ask) {
-    let (now, run, call) = (draft.now, &draft.next, &draft.next.calls[at]);
-    let latest = run.hard_cap.minus(CAP_RESERVE_MS);
-    let deadline = match run.job.limits.approval_ms {
-        own if own <= 0 => latest,
-        own => now.plus(own).min(latest),
-    };
-    let approval = Approval {
-        id: ApprovalId::of(&run.id, call.seq, 1),
-        rev: 1,
-        nonce: ask.nonce,
-        args_hash: call.args_hash,
-        pool: ask.terms.pool.clone(),
-        risk: ask.terms.risk,
-        need: ask.terms.need.max(1),
-        eligible: ask.terms.eligible.clone(),
-        inbox: ask.terms.inbox,
-        policy_epoch: ask.policy_epoch,
-        asked_at: now,
-        deadline,
-        votes: Vec::new(),
-        state: State::Requested(Delivery::Unsent(Pending::first(now))),
-    };
-    let hopeless = if approval.eligible.is_empty() {
-        Some(DenialCode::NoApprover)
-    } else if approval.eligible.len() < usize::from(approval.need) {
-        Some(DenialCode::QuorumUnreachable)
-    } else if deadline <= now.plus(NOTICE_MS_MIN) {
-        Some(DenialCode::NoTime)
-    } else {
-        None
-    };
-    let (id, tool, pool) = (approval.id.clone(), call.tool.clone(), approval.pool.clone());
-    let denial = hopeless.map(|code| approval.denial(code, now));
-    draft.next.calls[at].gate = Gate::Asked(Box::new(approval));
-    draft.firm();
-    if let Some(denial) = denial {
-        draft.refuse(at, denial);
-        return;
-    }
-    draft.note(Fact::Asked { approval: id.clone(), tool, pool, deadline });
-    draft.set_licence(id.clone(), deadline);
-    draft.order(Effect::PublishRequest(id));
 }
 
 pub(super) fn need_approval(
@@ -150,7 +82,7 @@ pub(super) fn need_approval(
             return Err(Reject::AlreadyStarted);
         }
     }
-    ask_people(draft, usize::try_from(seq).expect("found above"), ask);
+    asking::ask(draft, usize::try_from(seq).expect("found above"), ask);
     Ok(())
 }
 
@@ -245,8 +177,8 @@ fn approved(
             continue;
         }
         start.keys.verify(&vote.signed).map_err(Reject::VoteForged)?;
-        let same_call = decision.args_hash == call.args_hash && decision.nonce == approval.nonce;
-        if !same_call || decision.approval_id != approval.id {
+        let here = approval.is_addressed_by(&decision.approval_id, &decision.nonce);
+        if !here || decision.args_hash != call.args_hash {
             return Err(Reject::WrongArgs);
         }
         if !approval.eligible.contains(&decision.approver) {

@@ -48,7 +48,9 @@ impl Draft {
     }
 
     pub(super) fn order(&mut self, effect: Effect) {
-        self.effects.push(effect);
+        if !self.effects.contains(&effect) {
+            self.effects.push(effect);
+        }
     }
 
     pub(super) fn firm(&mut self) {

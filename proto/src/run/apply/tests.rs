@@ -7,6 +7,7 @@ mod fixtures;
 mod folds;
 mod life;
 mod outline;
+mod revising;
 mod starts;
 mod time;
 mod votes;

@@ -4,7 +4,7 @@ use crate::approval::{Delivery, Pending, State};
 use crate::call::{Call, OnUnknown, Progress, Status, TRIES_MAX};
 use crate::job::Payload;
 use crate::journal::Fact;
-use crate::run::apply::Draft;
+use crate::run::apply::{Draft, asking};
 use crate::run::{
     CHILD_CHECK_MS, Effect, Outcome, Phase, RING_MS_FIRST, RING_MS_MAX, Reason, Reject, Run,
     WAKE_RETRY_MS_FIRST, WAKE_RETRY_MS_MAX,
@@ -29,6 +29,7 @@ pub(super) fn tick(draft: &mut Draft, before: &Run) -> Result<(), Reject> {
     }
     ring.into_iter().for_each(|lane| draft.order(Effect::Wake(lane)));
     if draft.next.is_live() {
+        asking::escalate_due(draft);
         repeat_calls(draft);
     }
     if draft.next == *before { Err(Reject::NothingDue) } else { Ok(()) }

@@ -1,27 +1,29 @@
 //! Lives of runs to test with: a test mentions only what matters to it.
 
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex};
+mod events;
+mod signing;
 
-use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::json;
 
 use crate::approval::Approval;
-use crate::call::{OnDenied, OnUnknown, SideEffect, Status, Traits, args_hash, fingerprint};
-use crate::decision::{Channel, Decision, KeyRing, Signature, SignedDecision, Speaker, Verdict};
+use crate::call::{OnDenied, OnUnknown, SideEffect, Traits, args_hash, fingerprint};
+use crate::decision::{Channel, Decision, Extension, Verdict};
 use crate::denial::DenialCode;
 use crate::digest::Digest;
 use crate::ids::{
-    AgentName, ApprovalId, ClaimId, JobKey, Nonce, PoolName, RouteName, RunId, ShardCount, Subject,
-    Tenant, ToolName,
+    AgentName, ClaimId, JobKey, Nonce, PoolName, RouteName, RunId, ShardCount, Subject, Tenant,
+    ToolName,
 };
 use crate::job::{Attendance, Job, Limits, Origin, Parent, Payload};
-use crate::policy::{self, Risk, Terms};
+use crate::policy::{self, Level, Risk, Terms};
 use crate::run::event::Standing;
 use crate::run::{
-    Ask, Change, Event, Gating, Outcome, Parentage, PlannedCall, Reason, Reject, Run, Start, apply,
+    Ask, Change, Edit, Event, Gating, Outcome, PlannedCall, Reject, Run, Start, apply,
 };
 use crate::time::Ms;
+
+pub(super) use events::*;
+pub(super) use signing::*;
 
 /// When every life begins.
 pub(super) const T0: Ms = Ms(1_000_000_000);
@@ -32,45 +34,6 @@ pub(super) const EPOCH: u64 = 7;
 
 pub(super) fn subject(name: &str) -> Subject {
     Subject::new(name).unwrap()
-}
-
-fn pair(name: &str) -> Ed25519KeyPair {
-    let seed = Digest::of_bytes(name.as_bytes());
-    Ed25519KeyPair::from_seed_unchecked(&seed.0).unwrap()
-}
-
-/// Keys of alice, bob, carol and the notary. Mallory has a key, but not here.
-pub(super) fn keys() -> Arc<KeyRing> {
-    static RING: LazyLock<Arc<KeyRing>> = LazyLock::new(|| {
-        let mut ring = KeyRing::default();
-        for name in ["alice", "bob", "carol"] {
-            let public = pair(name).public_key().as_ref().try_into().unwrap();
-            ring.add(name, Speaker::Approver(subject(name)), public);
-        }
-        ring.add(
-            "notary",
-            Speaker::Notary,
-            pair("notary").public_key().as_ref().try_into().unwrap(),
-        );
-        Arc::new(ring)
-    });
-    RING.clone()
-}
-
-/// Signs a decision; the same one again costs nothing, for the walk asks for it a million times.
-pub(super) fn sign(decision: Decision, key: &str) -> SignedDecision {
-    type Known = HashMap<(Decision, String), Signature>;
-    static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
-    let mut known = KNOWN.lock().unwrap();
-    let sig = *known.entry((decision.clone(), key.to_owned())).or_insert_with(|| {
-        let sig = pair(key).sign(&decision.signed_bytes());
-        Signature(sig.as_ref().try_into().unwrap())
-    });
-    SignedDecision { decision, key_id: key.to_owned(), sig }
-}
-
-pub(super) fn decide_with(signed: SignedDecision, standing: Standing) -> Event {
-    Event::Decide { signed: Box::new(signed), standing, keys: keys() }
 }
 
 pub(super) fn text(words: &str) -> Payload {
@@ -134,7 +97,13 @@ pub(super) fn terms(need: u8, eligible: &[&str]) -> Terms {
     let mut eligible: Vec<_> = eligible.iter().map(|name| subject(name)).collect();
     eligible.sort();
     let pool = PoolName::new("ops").unwrap();
-    Terms { pool, risk: Risk::High, need, eligible, inbox: false }
+    Terms { pool, risk: Risk::High, need, eligible, inbox: false, levels: Vec::new() }
+}
+
+/// Members of another pool, asked as well after `after_ms`.
+pub(super) fn level(after_ms: i64, pool: &str, add: &[&str]) -> Level {
+    let add = add.iter().map(|name| subject(name)).collect();
+    Level { after_ms, pool: PoolName::new(pool).unwrap(), add, inbox: false }
 }
 
 pub(super) fn ask_on(terms: Terms) -> Ask {
@@ -356,6 +325,40 @@ impl Life {
         Event::ChildDone { seq, child: run_id(&self.child(seq).key), outcome, result: text("out") }
     }
 
+    /// The words of an approver who asks for more time.
+    pub(super) fn extension(&self, who: &str, seq: u32, until: Ms) -> Extension {
+        let Decision { v, approval_id, nonce, args_hash, approver, channel, issued_at, .. } =
+            self.decision(who, seq, Verdict::Approve);
+        let reason = None;
+        Extension { v, approval_id, nonce, args_hash, until, approver, channel, issued_at, reason }
+    }
+
+    pub(super) fn extending(&self, who: &str, seq: u32, until: Ms) -> Event {
+        extend_with(sign_extension(self.extension(who, seq, until), who), Standing::Member)
+    }
+
+    /// A narrower call in place of call `seq`.
+    pub(super) fn edit(&self, seq: u32, words: &str) -> Edit {
+        let (run, tool) = (&self.run().id, &self.run().call(seq).unwrap().tool);
+        let args = json!({"only": words});
+        Edit {
+            args_hash: args_hash(run, seq, tool, &args).unwrap(),
+            fingerprint: fingerprint(tool, &args).unwrap(),
+            args: Payload::Inline(args),
+            nonce: Nonce([10; 16]),
+        }
+    }
+
+    /// The decision of an approver who allows that call instead.
+    pub(super) fn edited(&self, who: &str, seq: u32, edit: &Edit) -> Decision {
+        Decision { args_hash: edit.args_hash, ..self.decision(who, seq, Verdict::Approve) }
+    }
+
+    pub(super) fn editing(&self, who: &str, seq: u32, words: &str) -> Event {
+        let edit = self.edit(seq, words);
+        edit_with(sign(self.edited(who, seq, &edit), who), Standing::Member, edit)
+    }
+
     pub(super) fn published(&self, seq: u32) -> Event {
         Event::Published { approval: self.asked(seq).id.clone(), rev: self.asked(seq).rev }
     }
@@ -363,44 +366,4 @@ impl Life {
     pub(super) fn unroutable(&self, seq: u32) -> Event {
         Event::Unroutable { approval: self.asked(seq).id.clone(), rev: self.asked(seq).rev }
     }
-}
-
-pub(super) fn accepted(job: Job) -> Event {
-    Event::Accepted { id: run_id(&job.key), job: Box::new(job) }
-}
-
-pub(super) fn claim(claim: ClaimId) -> Event {
-    Event::Claim { claim, parentage: Parentage::Live }
-}
-
-pub(super) fn finish(claim: ClaimId, seq: u32) -> Event {
-    Event::FinishTool { claim, seq, status: Status::Succeeded, result: text("out") }
-}
-
-pub(super) fn release(backoff_ms: Option<i64>) -> Event {
-    Event::Release { claim: A, backoff_ms, why: "drain".into() }
-}
-
-pub(super) fn done(claim: ClaimId) -> Event {
-    Event::Done { claim, output: Some(text("bye")) }
-}
-
-pub(super) fn fail(claim: ClaimId) -> Event {
-    Event::Fail { claim, reason: Reason::of("agent_error") }
-}
-
-pub(super) fn cancel() -> Event {
-    Event::Cancel { by: "alice".into(), reason: Reason::of("cancelled") }
-}
-
-pub(super) fn need_approval(seq: u32) -> Event {
-    Event::NeedApproval { claim: A, seq, ask: ask_on(terms(1, &["alice", "bob"])) }
-}
-
-pub(super) fn gate_closed(seq: u32) -> Event {
-    Event::GateClosed { claim: A, seq, code: DenialCode::PolicyDenied, detail: None }
-}
-
-pub(super) fn approval_id(seq: u32) -> ApprovalId {
-    ApprovalId::of(&run_id(&job().key), seq, 1)
 }

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::fixtures::*;
 use crate::approval::{CAP_RESERVE_MS, USE_BY_MS};
 use crate::call::{Call, Gate, Progress};
-use crate::decision::Verdict;
+use crate::decision::{Decision, SignedExtension, Verdict};
 use crate::ids::{ApprovalId, Subject};
-use crate::run::{Change, Durability, Event, Phase, Run, effective, next_deadline};
+use crate::run::{Change, Durability, Edit, Effect, Event, Phase, Run, effective, next_deadline};
 use crate::time::Ms;
 
 #[derive(Clone, Hash)]
@@ -74,10 +74,19 @@ impl Ghost {
         for id in &change.licences_del {
             self.licences.remove(id);
         }
+        if let Event::DecideEdited { signed, edit, .. } = event {
+            self.witness_edit(before, &signed.decision, edit, change, now);
+        } else if let Event::Extend { signed, .. } = event {
+            self.witness_extension(next, signed, change, now);
+        } else {
+            for (id, expiry) in &change.licences_set {
+                self.remember_request(next, id, *expiry, now);
+            }
+        }
         for (id, expiry) in &change.licences_set {
             self.licences.insert(id.clone(), *expiry);
-            self.remember_request(next, id, *expiry, now);
             assert_eq!(change.durability, Durability::Firm, "what people see is firm");
+            assert!(change.effects.contains(&Effect::PublishRequest(id.clone())));
         }
         if let Event::Claim { .. } = event {
             self.claims = (self.claims + 1) % 2;
@@ -99,7 +108,12 @@ impl Ghost {
             assert_eq!(before.calls, next.calls, "an ended run's calls changed");
         }
         assert!(next.hard_cap <= before.hard_cap, "a cap moved later");
-        before.calls.iter().zip(&next.calls).for_each(|(old, new)| judge_call(old, new));
+        for (old, new) in before.calls.iter().zip(&next.calls) {
+            judge_call(old, new);
+            let edited = matches!(event, Event::DecideEdited { signed, .. }
+                if signed.decision.approval_id.call() == old.seq);
+            assert!(edited || (&old.args, old.args_hash) == (&new.args, new.args_hash));
+        }
         assert_eq!(before.created, next.created);
         if next.ended().is_some() && before.is_live() {
             assert_eq!(change.durability, Durability::Firm, "an end is firm");
@@ -118,6 +132,50 @@ impl Ghost {
         };
         let earlier = self.asked.insert(id.clone(), asked);
         assert!(earlier.is_none(), "an id was given out twice");
+    }
+
+    /// A vote for other arguments opens another request, and closes the old one for good.
+    fn witness_edit(
+        &mut self,
+        before: Option<&Run>,
+        decision: &Decision,
+        edit: &Edit,
+        change: &Change,
+        now: Ms,
+    ) {
+        let old = decision.approval_id.clone();
+        if let Some(asked) = self.asked.get_mut(&old) {
+            asked.votes.remove(&decision.approver);
+        }
+        self.witness_vote(&old, &decision.approver, change, now);
+        assert_eq!(decision.args_hash, edit.args_hash, "a vote for another call");
+        let call = before.and_then(|run| run.call(old.call())).expect("a call of this run");
+        assert_ne!(call.args_hash, edit.args_hash);
+        assert!(change.licences_del.contains(&old), "the old request can still be approved");
+        let mut asked = self.asked.remove(&old).expect("witnessed above");
+        asked.votes.retain(|who, _| *who == decision.approver);
+        let new = ApprovalId::of(&change.next.id, old.call(), old.number() + 1);
+        for (id, deadline) in &change.licences_set {
+            assert_eq!((id, *deadline), (&new, asked.deadline), "an edit gains no time");
+        }
+        assert!(self.asked.insert(new, asked).is_none(), "an id was given out twice");
+    }
+
+    fn witness_extension(
+        &mut self,
+        next: &Run,
+        signed: &SignedExtension,
+        change: &Change,
+        now: Ms,
+    ) {
+        let id = &signed.extension.approval_id;
+        let asked = self.asked.get_mut(id).expect("only what was asked is extended");
+        assert!(now < asked.deadline && change.not_after.is_some_and(|at| at <= asked.deadline));
+        assert!(change.require.contains(id) && change.need_steady_clock && change.is_firm());
+        let deadline = signed.extension.until.min(next.hard_cap.minus(CAP_RESERVE_MS));
+        assert!(asked.deadline < deadline, "an extension that shortens");
+        assert_eq!(change.licences_set, [(id.clone(), deadline)]);
+        asked.deadline = deadline;
     }
 
     fn witness_vote(&mut self, id: &ApprovalId, by: &Subject, change: &Change, now: Ms) {
@@ -195,8 +253,8 @@ impl Ghost {
 /// What no step may do to a call.
 fn judge_call(old: &Call, new: &Call) {
     assert_eq!(
-        (old.seq, &old.args, old.args_hash, old.traits),
-        (new.seq, &new.args, new.args_hash, new.traits),
+        (old.seq, old.turn, &old.tool, old.traits),
+        (new.seq, new.turn, &new.tool, new.traits),
         "a planned call was changed"
     );
     if let Some(denial) = old.refusal() {

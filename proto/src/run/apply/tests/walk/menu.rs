@@ -1,5 +1,6 @@
 //! What can happen in a state: every kind of event, with right and with wrong arguments.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::LazyLock;
 
 use super::super::fixtures::*;
@@ -11,7 +12,7 @@ use crate::denial::DenialCode;
 use crate::digest::Digest;
 use crate::ids::{ApprovalId, ClaimId, Nonce};
 use crate::job::{Job, Limits};
-use crate::policy;
+use crate::policy::{self, Terms};
 use crate::run::event::Standing;
 use crate::run::{Event, Outcome, Parentage, Phase, Reason, Run, Start, next_deadline};
 use crate::time::Ms;
@@ -62,7 +63,10 @@ pub(super) fn menu(run: Option<&Run>, now: Ms, ghost: &Ghost, width: Width) -> V
         return unknown.chain([Act::Event(accepted(SHORT.clone()), Right)]).collect();
     };
     let life = Life { run: Some(run.clone()), now, last: None };
-    let mut menu = Menu { acts: Vec::new(), life, width };
+    let mut hasher = DefaultHasher::new();
+    run.hash(&mut hasher);
+    let turn = usize::from(hasher.finish().to_le_bytes()[0]);
+    let mut menu = Menu { acts: Vec::new(), life, width, turn };
     menu.holding(ghost);
     menu.planning(run);
     run.calls.iter().filter(|call| call.turn == run.turn).for_each(|call| menu.calling(call));
@@ -79,6 +83,8 @@ struct Menu {
     acts: Vec<Act>,
     life: Life,
     width: Width,
+    /// Differs from state to state.
+    turn: usize,
 }
 
 impl Menu {
@@ -112,9 +118,12 @@ impl Menu {
         self.by(|claim| Event::Renew { claim });
         self.by(|claim| Event::Park { claim });
         self.by(|claim| Event::Release { claim, backoff_ms: None, why: "drain".into() });
-        let backoff_ms = Some(10_000);
-        self.add(Event::Release { claim: self.holder(), backoff_ms, why: "llm".into() }, Right);
-        self.add(Event::WakeFailed, Right);
+        if self.tries_all() {
+            let backoff_ms = Some(10_000);
+            self.add(Event::Release { claim: self.holder(), backoff_ms, why: "llm".into() }, Right);
+            self.by(|claim| Event::Fail { claim, reason: Reason::of("agent_error") });
+            self.add(Event::WakeFailed, Right);
+        }
     }
 
     fn planning(&mut self, run: &Run) {
@@ -122,8 +131,10 @@ impl Menu {
             return;
         }
         let two = gated("put").asking(terms(2, &["alice", "bob"])).effect(SideEffect::Idempotent);
+        let levels = vec![level(10_000, "leads", &["carol"])];
+        let levelled = Terms { levels, ..terms(1, &["alice"]) };
         let plans: [&[Plan]; 3] = [
-            &[call("rm").asking(terms(1, &["alice"]))],
+            &[call("rm").asking(levelled)],
             &[two, call("ls").effect(SideEffect::ReadOnly)],
             &[call("agent")],
         ];
@@ -201,41 +212,82 @@ impl Menu {
         self.add(published(rev), Right);
         self.add(published(rev + 1), Wrong);
         self.add(Event::Unroutable { approval: id.clone(), rev }, Right);
-        self.add(self.life.deciding("alice", seq, Verdict::Approve), Right);
+        if self.width == Width::Wide || self.life.run().is_live() {
+            self.add(self.life.deciding("alice", seq, Verdict::Approve), Right);
+        }
         if self.tries_all() {
             self.add(Event::LicenceGone { approval: id.clone() }, Right);
             self.add(Event::PolicyChanged { approval: id.clone() }, Right);
-            self.acts.push(Act::DeleteLicence(id));
+            if self.width == Width::Wide || (id.number(), rev) == (1, 1) {
+                self.acts.push(Act::DeleteLicence(id.clone()));
+            }
         }
         if !approval.is_open() || !matches!(call.progress, Progress::Planned) {
             return;
         }
         self.add(self.life.deciding("alice", seq, Verdict::Deny), Right);
-        if approval.eligible.contains(&subject("bob")) {
-            self.add(self.life.deciding("bob", seq, Verdict::Approve), Right);
-        }
-        let yes = self.life.decision("alice", seq, Verdict::Approve);
-        let with = |change: fn(&mut Decision)| {
-            let mut decision = yes.clone();
-            change(&mut decision);
-            sign(decision, "alice")
-        };
-        let member = |signed| decide_with(signed, Standing::Member);
-        self.add(member(sign(yes.clone(), "mallory")), Wrong);
-        self.add(member(sign(yes.clone(), "bob")), Wrong);
-        // A signature takes longer to check than all the rest.
-        let wrong = [
-            member(with(|d| d.args_hash = Digest::of_bytes(b"x"))),
-            member(with(|d| d.nonce = Nonce([1; 16]))),
-            self.life.deciding("carol", seq, Verdict::Approve),
-            decide_with(sign(yes, "alice"), Standing::NoMember),
-        ];
-        let turn = usize::try_from(self.life.now.0 % 4).unwrap();
-        for (place, event) in wrong.into_iter().enumerate() {
-            if self.width == Width::Wide || place == turn {
-                self.add(event, Wrong);
+        for who in ["bob", "carol"] {
+            let claim = if approval.eligible.contains(&subject(who)) { Right } else { Wrong };
+            if claim == Right || self.width == Width::Wide {
+                self.add(self.life.deciding(who, seq, Verdict::Approve), claim);
             }
         }
+        if self.tries_all() {
+            self.revising(seq, id.number(), rev);
+        }
+        self.mistaking(seq);
+    }
+
+    /// A later deadline, and other arguments: few times each, for each makes all anew.
+    fn revising(&mut self, seq: u32, number: u32, rev: u32) {
+        let times = if self.width == Width::Wide { 3 } else { 1 };
+        if rev <= times {
+            let until = self.life.asked(seq).deadline.plus(15_000);
+            self.add(self.life.extending("alice", seq, until), Right);
+        }
+        if number <= times {
+            self.add(self.life.editing("alice", seq, "tmp"), Right);
+        }
+    }
+
+    /// Words of approvers that must never count. A signature takes longer to check than all the
+    /// rest: narrowly, they take turns.
+    fn mistaking(&mut self, seq: u32) {
+        let life = &self.life;
+        let yes = life.decision("alice", seq, Verdict::Approve);
+        let edit = life.edit(seq, "tmp");
+        let more = life.extension("alice", seq, life.asked(seq).deadline.plus(15_000));
+        let (member, left) = (Standing::Member, Standing::NoMember);
+        let words: [&dyn Fn() -> Event; 11] = [
+            &|| decide_with(sign(yes.clone(), "mallory"), member),
+            &|| decide_with(sign(yes.clone(), "bob"), member),
+            &|| decide_with(sign(yes.clone(), "alice"), left),
+            &|| {
+                let args_hash = Digest::of_bytes(b"x");
+                decide_with(sign(Decision { args_hash, ..yes.clone() }, "alice"), member)
+            },
+            &|| {
+                let nonce = Nonce([1; 16]);
+                decide_with(sign(Decision { nonce, ..yes.clone() }, "alice"), member)
+            },
+            &|| life.deciding("mallory", seq, Verdict::Approve),
+            &|| edit_with(sign(yes.clone(), "alice"), member, edit.clone()),
+            &|| {
+                let no = life.edited("alice", seq, &edit);
+                let no = sign(Decision { verdict: Verdict::Deny, ..no }, "alice");
+                edit_with(no, member, edit.clone())
+            },
+            &|| edit_with(sign(life.edited("alice", seq, &edit), "alice"), left, edit.clone()),
+            &|| extend_with(sign_extension(more.clone(), "alice"), left),
+            &|| extend_with(sign_extension(more.clone(), "bob"), member),
+        ];
+        let turn = self.turn % words.len();
+        let chosen = words
+            .iter()
+            .enumerate()
+            .filter(|(place, _)| self.width == Width::Wide || *place == turn);
+        let events: Vec<Event> = chosen.map(|(_, word)| word()).collect();
+        events.into_iter().for_each(|event| self.add(event, Wrong));
     }
 
     fn ending(&mut self, run: &Run) {
@@ -243,7 +295,6 @@ impl Menu {
         self.add(accepted(SHORT.clone()), Wrong);
         self.add(accepted(again), Wrong);
         self.by(|claim| Event::Done { claim, output: None });
-        self.by(|claim| Event::Fail { claim, reason: Reason::of("agent_error") });
         self.add(cancel(), Right);
         self.add(Event::Tick, Right);
         self.add(Event::ParentNotified, Right);
