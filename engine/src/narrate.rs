@@ -36,6 +36,9 @@ pub(crate) fn narrate(run: &RunId, journal: &[Entry]) {
             | Fact::Published { .. }
             | Fact::Unroutable { .. }
             | Fact::Voted { .. }
+            | Fact::Extended { .. }
+            | Fact::Escalated { .. }
+            | Fact::Edited { .. }
             | Fact::Started { .. }
             | Fact::Spawned { .. }
             | Fact::Finished { .. }

@@ -211,7 +211,8 @@ fn policy(
         }
         match PoolName::new(&common.pool) {
             Ok(pool) => {
-                let asking = Asking { pool, risk: common.risk, need: common.need };
+                let asking =
+                    Asking { pool, risk: common.risk, need: common.need, levels: Vec::new() };
                 policy.tools.insert(tool_name(name), ToolPolicy { gate: common.gate, asking });
             }
             Err(why) => flaws.push(Flaw::new(at.key("pool"), why.to_string(), "rename the pool")),

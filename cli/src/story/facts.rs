@@ -26,8 +26,17 @@ pub(crate) fn sentence(run: &RunView, entry: &Entry) -> Option<String> {
             instant(*deadline)
         ),
         Fact::Published { .. } => "The request is on a queue of its approvers.".to_owned(),
-        Fact::Unroutable { .. } => {
-            "The request is in its approvers' inbox; no queue of theirs takes it.".to_owned()
+        Fact::Unroutable { .. } => "No queue of its approvers takes the request.".to_owned(),
+        Fact::Extended { approval, by, deadline } => format!(
+            "`{by}` gave call {} more time: silence denies it at {}.",
+            approval.call(),
+            instant(*deadline)
+        ),
+        Fact::Escalated { approval, pool } => {
+            format!("Pool `{pool}` is asked about call {} as well.", approval.call())
+        }
+        Fact::Edited { becomes, by, .. } => {
+            format!("`{by}` allows call {} with other arguments.", becomes.call())
         }
         Fact::Voted { approval, by, verdict, channel } => format!(
             "`{by}` {} call {}, by {}.",

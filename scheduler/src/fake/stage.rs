@@ -207,6 +207,7 @@ impl Stage {
             need: 1,
             eligible: subjects,
             inbox: true,
+            levels: vec![],
         };
         let call = PlannedCall {
             args_hash: hash,

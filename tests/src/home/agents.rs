@@ -96,7 +96,8 @@ impl AgentBuilder {
         let tool = |name: &str| ToolName::new(name).unwrap();
         let pool = PoolName::new("ops").unwrap();
         let gate = |gate| {
-            let asking = Asking { pool: pool.clone(), risk: Risk::High, need: self.need };
+            let (pool, risk, need) = (pool.clone(), Risk::High, self.need);
+            let asking = Asking { pool, risk, need, levels: vec![] };
             ToolPolicy { gate, asking }
         };
         let policy = BTreeMap::from([

@@ -67,6 +67,7 @@ async fn park(home: &Arc<Home>, n: usize, now: Ms, approval_ms: i64) {
         need: 1,
         eligible: home.roster.pools.values().flat_map(|p| p.members.clone()).collect(),
         inbox: true,
+        levels: vec![],
     };
     let claim = System.claim_id();
     let planned = PlannedCall {
