@@ -12,6 +12,7 @@ use portcullis_engine::ports::{
 use portcullis_engine::sqlite::{OpenError, SqliteSettings, SqliteStore};
 use portcullis_proto::ids::{RunId, Shard};
 use portcullis_proto::time::Ms;
+use portcullis_tests::conformance::store::StoreBench as _;
 use portcullis_tests::servers::TempFolder;
 use rusqlite::Connection;
 
@@ -138,16 +139,31 @@ async fn a_file_that_was_moved_away_takes_no_more_commits() {
 }
 
 #[tokio::test]
+async fn an_emptied_store_does_not_answer_that_a_record_is_absent() {
+    let bench = bench().await;
+    bench.store.commit(change(1, 0, "x")).await.unwrap();
+    bench.wipe().await;
+    // No commit comes before this one that could have noticed.
+    let loaded = bench.store.load(&RecordKey::Run(run(1))).await;
+    assert_eq!(loaded, Err(StoreError::Epoch));
+}
+
+#[tokio::test]
 async fn an_unreadable_record_is_refused_alone() {
     let bench = bench().await;
     bench.store.commit(change(1, 0, "x")).await.unwrap();
-    for spoil in ["ops = x'010203'", "ops = x''", "ops = zeroblob(72)", "version = -1"] {
+    for spoil in ["ops = x'010203'", "ops = x''", "ops = zeroblob(72)"] {
         bench.shell().execute(&format!("UPDATE record SET {spoil}"), []).unwrap();
         let answer = bench.store.commit(change(1, 1, "y")).await;
         assert!(matches!(answer, Err(CommitError::Unavailable(_))), "{spoil}: {answer:?}");
     }
-    let loaded = bench.store.load(&RecordKey::Run(run(1))).await;
-    assert!(matches!(loaded, Err(StoreError::Corrupt(_))), "{loaded:?}");
+    for spoil in ["ops = zeroblob(8), version = 0", "version = -1"] {
+        bench.shell().execute(&format!("UPDATE record SET {spoil}"), []).unwrap();
+        let answer = bench.store.commit(change(1, 1, "y")).await;
+        assert!(matches!(answer, Err(CommitError::Unavailable(_))), "{spoil}: {answer:?}");
+        let loaded = bench.store.load(&RecordKey::Run(run(1))).await;
+        assert!(matches!(loaded, Err(StoreError::Corrupt(_))), "{spoil}: {loaded:?}");
+    }
     bench.store.commit(change(2, 0, "x")).await.unwrap();
     assert_eq!(version(&bench.store, 2).await, Some(1));
 }
