@@ -66,6 +66,20 @@ pub(crate) struct Config {
     pub(crate) unloaded: Vec<Problem>,
 }
 
+impl Config {
+    /// Closes a port to every tool: one of ours that is known only now.
+    pub(crate) fn guard_port(&mut self, port: u16) {
+        let tools = self.agents.values_mut().flat_map(|plan| plan.tools.values_mut());
+        for tool in tools {
+            match &mut tool.kind {
+                ToolPlanKind::Shell(shell) => shell.1.guarded_ports.push(port),
+                ToolPlanKind::Http { guarded_ports, .. } => guarded_ports.push(port),
+                ToolPlanKind::Child => {}
+            }
+        }
+    }
+}
+
 /// Does this process check what webhooks' senders sign?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Secrets {

@@ -90,6 +90,10 @@ pub(crate) fn run(path: &std::path::Path, environment: &Environment, role: Role)
 async fn serve(mut config: Config, role: Role, telemetry: &Telemetry) -> Ended {
     let (stop, killed) = signals::watch()?;
     let listener = listen(&config, role).await?;
+    if let Some(address) = listener.as_ref().and_then(|listener| listener.local_addr().ok()) {
+        // The settings may leave the port to the system.
+        config.guard_port(address.port());
+    }
     let agents = if role.works() { agents::make(&mut config) } else { Default::default() };
     let notary = if role.schedules() { told::notary(&config)? } else { None };
     banner::complain(&config);

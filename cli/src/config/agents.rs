@@ -49,7 +49,7 @@ pub(crate) struct ToolPlan {
 
 pub(crate) enum ToolPlanKind {
     Shell(Box<(ShellSettings, SandboxPolicy)>),
-    Http(Reach),
+    Http { allow_private: Vec<String>, guarded_ports: Vec<u16> },
     Child,
 }
 
@@ -102,9 +102,9 @@ pub(crate) fn of(
         add("shell", common, ToolPlanKind::Shell(Box::new((settings, policy))));
     }
     if let (Some(tool), Some(common)) = (&file.tools.http, common.get("http"))
-        && let Some(reach) = reach(tool, around, &at.key("tools").key("http"), flaws)
+        && let Some(kind) = http(tool, around, &at.key("tools").key("http"), flaws)
     {
-        add("http", common, ToolPlanKind::Http(reach));
+        add("http", common, kind);
     }
     if let Some(common) = common.get("agent") {
         add("agent", common, ToolPlanKind::Child);
@@ -297,14 +297,18 @@ fn as_if_made(policy: &SandboxPolicy, around: &Surround) -> SandboxPolicy {
     policy
 }
 
-fn reach(tool: &HttpTool, around: &Surround, at: &KeyPath, flaws: &mut Vec<Flaw>) -> Option<Reach> {
-    match Reach::new(&tool.allow_private, around.guarded_ports.clone()) {
-        Ok(reach) => Some(reach),
-        Err(why) => {
-            flaws.push(Flaw::told(at.key("allow_private"), why.to_string()));
-            None
-        }
+fn http(
+    tool: &HttpTool,
+    around: &Surround,
+    at: &KeyPath,
+    flaws: &mut Vec<Flaw>,
+) -> Option<ToolPlanKind> {
+    let (allow_private, guarded_ports) = (tool.allow_private.clone(), around.guarded_ports.clone());
+    if let Err(why) = Reach::new(&allow_private, guarded_ports.clone()) {
+        flaws.push(Flaw::told(at.key("allow_private"), why.to_string()));
+        return None;
     }
+    Some(ToolPlanKind::Http { allow_private, guarded_ports })
 }
 
 fn children(steps: &[StepSource]) -> BTreeSet<String> {

@@ -3,7 +3,6 @@
 //! Invariant: one broken thing hides no other: everything that is wrong is told in one go.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use portcullis_proto::ids::{AgentName, BadId, ReminderName, RouteName};
@@ -64,7 +63,6 @@ impl Loader<'_> {
         let people = people::of(&approvers, &approvals, &mut flaws);
         let at = KeyPath::of(&["http", "api_token_sha256"]);
         let api_tokens = people::hashes(&http.api_token_sha256, &at, &mut flaws);
-        check_port(http.listen, KeyPath::of(&["http", "listen"]), &mut flaws);
         check_worker(&worker, &mut flaws);
         check_telemetry(&telemetry, &mut flaws);
         let notary_key_file = approvals.notary_key_file.as_ref().map(|file| folder.join(file));
@@ -311,17 +309,6 @@ fn check_worker(worker: &WorkerSection, flaws: &mut Vec<Flaw>) {
         let at = KeyPath::of(&["worker", "slots"]);
         let what = format!("{} is no number of slots", worker.slots);
         flaws.push(Flaw::new(at, what, format!("choose 1 to {SLOTS_MAX}")));
-    }
-    if let Some(address) = worker.metrics_listen {
-        check_port(address, KeyPath::of(&["worker", "metrics_listen"]), flaws);
-    }
-}
-
-/// The port must be known beforehand: no tool may connect to it.
-fn check_port(address: SocketAddr, at: KeyPath, flaws: &mut Vec<Flaw>) {
-    if address.port() == 0 {
-        let what = "a port that is not known beforehand cannot be closed to tools";
-        flaws.push(Flaw::new(at, what, "choose a port"));
     }
 }
 

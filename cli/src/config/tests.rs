@@ -103,11 +103,6 @@ fn a_mistake_is_named_with_its_place_and_its_mend() {
              and a port, such as 127.0.0.1:8080",
         ),
         (
-            "[http]\nlisten = \"127.0.0.1:0\"",
-            "portcullis.toml:2: `http.listen`: a port that is not known beforehand cannot be \
-             closed to tools; choose a port",
-        ),
-        (
             "[worker]\nslot = 3",
             "portcullis.toml:2: `worker.slot`: there is no such setting; did you mean `slots`? \
              known here: slots, drain, metrics_listen",
@@ -279,6 +274,26 @@ fn a_tool_may_not_reach_the_data_folder() {
     let problems = folder.problems(&[]);
     assert_eq!(problems.len(), 1);
     assert!(problems[0].contains("is denied; name narrower paths in `read_write`"), "{problems:?}");
+}
+
+#[test]
+fn a_port_that_is_chosen_at_the_start_is_closed_to_tools_as_well() {
+    let text = format!(
+        "{AGENT}tools.shell.connect_ports = [443]\n[agents.h]\n\
+         playbook = [{{ tool = \"http\", url = \"https://x.org\" }}]\ntools.http.gate = \"ask\"\n"
+    );
+    let mut config = loaded(&text, &[("PORTCULLIS_HTTP_LISTEN", "127.0.0.1:0")]);
+    config.guard_port(41_234);
+    for plan in config.agents.values() {
+        for tool in plan.tools.values() {
+            let guarded = match &tool.kind {
+                ToolPlanKind::Shell(shell) => &shell.1.guarded_ports,
+                ToolPlanKind::Http { guarded_ports, .. } => guarded_ports,
+                ToolPlanKind::Child => continue,
+            };
+            assert!(guarded.contains(&41_234), "{}", plan.name);
+        }
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use portcullis_proto::ids::{AgentName, ToolName};
 use portcullis_worker::settings::{Agent, AgentTool, Brain, ToolKind};
-use portcullis_worker::tools::http::Http;
+use portcullis_worker::tools::http::{Http, Reach};
 use portcullis_worker::tools::shell::Shell;
 use tracing::error;
 
@@ -23,7 +23,7 @@ pub(super) fn make(config: &mut Config) -> BTreeMap<AgentName, Arc<Agent>> {
     for (name, plan) in &config.agents {
         match agent(plan, &config.data_dir) {
             Ok(agent) => drop(agents.insert(name.clone(), Arc::new(agent))),
-            Err(why) => error!(agent = %name, %why, "W041 not loaded: its tools cannot be made"),
+            Err(why) => error!(agent = %name, %why, "W050 not loaded: its tools cannot be made"),
         }
     }
     config.agents.retain(|name, _| agents.contains_key(name));
@@ -45,8 +45,10 @@ fn agent(plan: &AgentPlan, data_dir: &Path) -> Result<Agent, String> {
                 let shell = Shell::new(settings, policy).map_err(|why| one_sentence(&why))?;
                 ToolKind::Local(Arc::new(shell))
             }
-            ToolPlanKind::Http(reach) => {
-                let http = Http::new(reach.clone()).map_err(|why| one_sentence(&why))?;
+            ToolPlanKind::Http { allow_private, guarded_ports } => {
+                let reach = Reach::new(allow_private, guarded_ports.clone());
+                let reach = reach.map_err(|why| one_sentence(&why))?;
+                let http = Http::new(reach).map_err(|why| one_sentence(&why))?;
                 ToolKind::Local(Arc::new(http))
             }
             ToolPlanKind::Child => ToolKind::Child,

@@ -47,6 +47,9 @@ pub(super) fn announce(config: &Config, role: Role, listener: Option<&TcpListene
     }
     if role.works() {
         info!(slots = config.worker.slots, agents = names(config.agents.keys()), "worker");
+        if role == Role::Worker && config.http.listen.port() == 0 {
+            warn!("W049 `http.listen` has port 0: the API's port is not closed to tools here");
+        }
         if config.sandbox == SandboxMode::Off {
             warn!("W044 the sandbox is off: a tool can read the keys here and approve itself");
         }

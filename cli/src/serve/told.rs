@@ -31,7 +31,7 @@ pub(crate) fn notary(config: &Config) -> Result<Option<Notary>, Failure> {
     if let Ok(metadata) = std::fs::metadata(path)
         && metadata.permissions().mode() & 0o077 != 0
     {
-        warn!(file = %shown, "W042 others can read the notary's key: chmod 600");
+        warn!(file = %shown, "W051 others can read the notary's key: chmod 600");
     }
     let pair = Ed25519KeyPair::from_pkcs8(&bytes).map_err(|why| {
         let mend = "write an Ed25519 key in PKCS#8, version 2, DER".to_owned();
