@@ -2,19 +2,18 @@
 //!
 //! A record is one STRING: its version (8 bytes, big-endian), the ids of its last operations (8
 //! bytes each, newest first, as many as the version says and at most eight), then the caller's
-//! bytes. One value instead of a HASH, because a hash with a long field costs 180 bytes more, eight
-//! ids in hexadecimal 350 more, and reading 72 bytes of it is enough to judge a commit.
+//! bytes. Not a HASH: one with a field longer than 64 bytes costs 180 bytes more, eight ids in
+//! hexadecimal 350 more, and reading the first 72 bytes is enough to judge a commit.
 //!
 //! Commits of one shard travel together: one script call carries those that came in while the call
 //! before was under way, so they share a round trip and an fsync, and each gets its own answer. On
-//! an idle shard a commit is sent at once. All keys of a call are declared and share one hash slot.
+//! an idle shard a commit is sent at once. All keys of a call are declared and share a hash slot.
 //!
 //! Authority: Redis. Its `TIME`, never behind the highest time seen (`hw`), is the only clock, and
 //! its scripts are the only place where a commit is judged.
 //! Invariant: no commit is sent twice. Once bytes of a commit may have left this process, a missing
 //! answer is `Unknown`; the caller decides, for a late yes must never start a tool.
-//! If we crash here: what was sent may have happened, and its operation id tells; nothing else is
-//! lost.
+//! If we crash here: what was sent may have happened, and its operation id tells; nothing else.
 
 mod batch;
 mod boot;
@@ -28,7 +27,8 @@ mod script;
 mod settings;
 mod site;
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use portcullis_proto::ids::{Epoch, Shard};
@@ -94,6 +94,15 @@ impl Lines {
         let (answer, confirmed) = line.link.run_and_wait(call, self.replicas, self.wait_ms).await?;
         Ok((answer, u64::from(self.replicas) <= confirmed))
     }
+
+    /// Gives up the connection that a shard's commits go through: it leads to no primary any more.
+    async fn forget(&self, shard: Shard, firm: bool) {
+        if !firm || self.firm.is_empty() {
+            self.commits.forget().await;
+        } else {
+            self.firm[usize::from(shard.0) % self.firm.len()].link.forget().await;
+        }
+    }
 }
 
 /// A store in Redis, opened by [`RedisSite::adopt`] or [`RedisStore::connect`].
@@ -102,7 +111,12 @@ pub struct RedisStore {
     epoch: Vec<u8>,
     lines: Arc<Lines>,
     queues: Queues,
+    /// Timer entries that were told to be unreadable; a sweep sees them four times a second.
+    unreadable: Mutex<BTreeSet<String>>,
 }
+
+/// So many unreadable timer entries are told about, each once.
+const UNREADABLE_MAX: usize = 256;
 
 impl RedisStore {
     /// Opens a store without a witness: an empty Redis becomes a new installation.
@@ -122,7 +136,7 @@ impl RedisStore {
         let lines = Arc::new(lines);
         let epoch = shape.epoch.to_string().into_bytes();
         let queues = Queues::start(shape.shards, &epoch, &lines);
-        Self { shape, epoch, lines, queues }
+        Self { shape, epoch, lines, queues, unreadable: Mutex::default() }
     }
 
     /// Refuses what no script must see: it would break the rule of one hash slot a call.
@@ -150,6 +164,14 @@ impl RedisStore {
         }
         let shards = self.shape.shards.get();
         Err(StoreError::Unavailable(format!("no shard {shard} in a store of {shards}")))
+    }
+
+    fn tell_unreadable(&self, shard: Shard, member: String) {
+        let mut told = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() < UNREADABLE_MAX && !told.contains(&member) {
+            tracing::warn!(%shard, member, "skipping a timer entry that this release cannot read");
+            told.insert(member);
+        }
     }
 
     pub(crate) async fn commit_one(&self, commit: Commit) -> Result<Committed, CommitError> {

@@ -3,6 +3,7 @@
 mod bench;
 mod boot;
 mod faults;
+mod proxy;
 mod replicas;
 mod scripts;
 

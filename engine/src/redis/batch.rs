@@ -183,6 +183,11 @@ pub(super) fn unanswered(failure: Failure, commits: usize) -> Vec<Answer> {
     all(commits, &error)
 }
 
+/// Does it say that this server is no primary (any more)? Another connection may lead to one.
+pub(super) fn is_elsewhere(answer: &Answer) -> bool {
+    matches!(answer, Err(CommitError::Unavailable(why)) if why.starts_with("READONLY"))
+}
+
 fn all(commits: usize, error: &CommitError) -> Vec<Answer> {
     vec![Err(error.clone()); commits]
 }

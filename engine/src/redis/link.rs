@@ -7,6 +7,7 @@
 //! Authority: this process, for what it has sent; Redis, for everything else.
 //! Invariant: a failure says whether the command may have run. After a timeout the connection is
 //! given up, so that no later command queues behind an answer that does not come.
+//! If we crash here: what was sent may have run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -164,6 +165,11 @@ impl Link {
         let mut live = self.live().await?;
         let answer = live.send(command).await;
         live.judge(answer)
+    }
+
+    /// Sets up a new connection for the next command.
+    pub(super) async fn forget(&self) {
+        self.state.lock().await.live = None;
     }
 
     async fn live(&self) -> Result<Live, Failure> {

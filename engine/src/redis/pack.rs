@@ -1,6 +1,6 @@
 //! How are the parts of a commit handed to its script? As MessagePack, in one argument.
 //!
-//! One argument with fifteen parts costs Redis a third of fifteen arguments. Texts that Redis gets
+//! One argument with a dozen parts costs Redis less than a dozen arguments. Texts that Redis gets
 //! to see again (scores, deadlines) travel as texts: a Lua number would be printed anew.
 
 /// Writes MessagePack values, one after the other.

@@ -99,7 +99,8 @@ fn fitting(waiting: &[Waiting]) -> usize {
 async fn send(shard: Shard, epoch: &[u8], lines: &Lines, waiting: Vec<Waiting>) {
     let commits = waiting.iter().map(|one| &one.commit);
     let call = batch::call(epoch, shard, commits.clone());
-    let answer = if batch::is_firm(commits.clone()) {
+    let firm = batch::is_firm(commits.clone());
+    let answer = if firm {
         lines.run_firm(shard, &call).await
     } else {
         lines.commits.run(&call).await.map(|answer| (answer, false))
@@ -108,6 +109,9 @@ async fn send(shard: Shard, epoch: &[u8], lines: &Lines, waiting: Vec<Waiting>) 
         Ok((answer, durable)) => batch::answers(answer, durable, commits),
         Err(failure) => batch::unanswered(failure, waiting.len()),
     };
+    if answers.iter().any(batch::is_elsewhere) {
+        lines.forget(shard, firm).await;
+    }
     for (one, answer) in waiting.into_iter().zip(answers) {
         // A caller that is gone has no use for the answer; the record has it.
         drop(one.answer.send(answer));

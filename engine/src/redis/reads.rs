@@ -20,6 +20,8 @@ use crate::ports::{
 
 /// The place in front of every entry of a stream.
 const FEED_START: &str = "0-0";
+/// How often one call looks further for timer entries that can be read.
+const DUE_READS_MAX: usize = 16;
 
 impl RedisStore {
     /// One reading command on one key of a shard: the store's time, and the reply.
@@ -42,6 +44,21 @@ impl RedisStore {
             now => Ok((Ms(now), parts.next().unwrap_or(Value::Nil))),
         }
     }
+
+    /// Members of a shard's timer with their times, readable or not.
+    async fn timer(
+        &self,
+        shard: Shard,
+        until: Ms,
+        offset: usize,
+        limit: usize,
+    ) -> Result<(Ms, Vec<(String, i64)>), StoreError> {
+        let key = topology::timer_key(shard);
+        let (until, offset, limit) = (until.0.to_string(), offset.to_string(), limit.to_string());
+        let page = ["-inf", &until, "BYSCORE", "LIMIT", &offset, &limit, "WITHSCORES"];
+        let (now, value) = self.read(shard, &key, "ZRANGE", &page.map(str::as_bytes)).await?;
+        Ok((now, reply::scored(value)?))
+    }
 }
 
 #[async_trait]
@@ -63,18 +80,26 @@ impl Store for RedisStore {
         offset: usize,
         limit: usize,
     ) -> Result<DuePage, StoreError> {
-        let key = topology::timer_key(shard);
-        let (until, offset, limit) = (until.0.to_string(), offset.to_string(), limit.to_string());
-        let page = ["-inf", &until, "BYSCORE", "LIMIT", &offset, &limit, "WITHSCORES"];
-        let (now, value) = self.read(shard, &key, "ZRANGE", &page.map(str::as_bytes)).await?;
-        let mut entries = vec![];
-        for (member, at) in reply::scored(value)? {
-            match RecordKey::of_timer_member(shard, &member) {
-                Some(key) => entries.push(Due { key, at: Ms(at) }),
-                None => tracing::warn!(%shard, member, "skipped an unreadable timer entry"),
+        let mut page = DuePage { entries: vec![], now: Ms(0) };
+        let mut skip = offset;
+        // Entries that nobody can read must not hide those behind them.
+        for _ in 0..DUE_READS_MAX {
+            let wanted = limit - page.entries.len();
+            let (now, members) = self.timer(shard, until, skip, wanted).await?;
+            let found = members.len();
+            for (member, at) in members {
+                match RecordKey::of_timer_member(shard, &member) {
+                    Some(key) => page.entries.push(Due { key, at: Ms(at) }),
+                    None => self.tell_unreadable(shard, member),
+                }
+            }
+            page.now = now;
+            skip += found;
+            if found < wanted || page.entries.len() == limit {
+                break;
             }
         }
-        Ok(DuePage { entries, now })
+        Ok(page)
     }
 
     async fn list(

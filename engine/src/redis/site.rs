@@ -4,8 +4,7 @@
 //! process wins, then into the others; only then is it marked as complete. Whether an empty one
 //! *may* become one is not decided here: the broker is the witness.
 //!
-//! Authority: Redis for the epoch and the number of shards; both are written once and never
-//! changed.
+//! Authority: Redis for the epoch and the number of shards, which are written once and stay.
 //! Invariant: a shard without an epoch in a complete installation was emptied, and stays refused.
 //! If we crash here: the epoch stands and the next process completes what is missing.
 

@@ -1,5 +1,6 @@
 //! What is answered while Redis is slow, full, read-only, dead or back again?
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,9 +13,11 @@ use portcullis_proto::ids::Shard;
 use portcullis_proto::time::Ms;
 use portcullis_proto::topology::{index_key, timer_key};
 use portcullis_tests::conformance::store::{change, create, entry, run_key, wait, won};
+use portcullis_tests::servers::RedisServer;
 use tokio::task::JoinSet;
 
 use super::bench::{RedisBench, ask, fresh, settings};
+use super::proxy::Proxy;
 
 /// Long enough for a busy machine, short enough for a test, in milliseconds.
 const RESPONSE_TIMEOUT_MS: u64 = 400;
@@ -155,6 +158,63 @@ async fn a_full_or_read_only_redis_has_written_nothing() {
         assert_eq!(store.due(key.shard(), Ms(i64::MAX), 0, 9).await.unwrap().entries, []);
     }
     won(store.commit(create(&key)).await);
+}
+
+/// The connections of this test's process that Redis knows, but for the one that asks.
+async fn connections(server: &RedisServer) -> BTreeSet<String> {
+    let list: String = ask(server, &["CLIENT", "LIST", "TYPE", "NORMAL"]).await;
+    let others = list.lines().filter(|line| !line.contains("cmd=client|list"));
+    others.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn a_connection_to_a_server_that_is_no_primary_any_more_is_given_up() {
+    let RedisBench { server, store } = fresh().await;
+    let commit = create(&run_key(&*store, "a"));
+    won(store.commit(commit.clone()).await);
+    let before = connections(&server).await;
+    let () = ask(&server, &["REPLICAOF", "127.0.0.1", "1"]).await;
+    wait(async || {
+        let answer = store.commit(change(&commit.key, Version(1))).await;
+        assert!(matches!(answer, Err(CommitError::Unavailable(_))), "{answer:?}");
+        !before.is_subset(&connections(&server).await)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_connection_that_fell_silent_is_replaced() {
+    let RedisBench { server, .. } = fresh().await;
+    let proxy = Proxy::start(server.port()).await;
+    let url = format!("redis://127.0.0.1:{}/0", proxy.port);
+    let brief =
+        RedisSettings { url, response_timeout_ms: RESPONSE_TIMEOUT_MS, ..settings(&server) };
+    let store = RedisStore::connect(brief).await.unwrap();
+    let key = run_key(&store, "a");
+    won(store.commit(create(&key)).await);
+
+    proxy.silence();
+    let answer = store.commit(change(&key, Version(1))).await;
+    assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
+    assert_eq!(won(store.commit(change(&key, Version(1))).await).version, Version(2));
+    let answer = store.load(&key).await;
+    assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
+    assert_eq!(store.load(&key).await.unwrap().stored.unwrap().version, Version(2));
+}
+
+#[tokio::test]
+async fn a_read_whose_connection_breaks_is_asked_once_more() {
+    let RedisBench { server, .. } = fresh().await;
+    let proxy = Proxy::start(server.port()).await;
+    let url = format!("redis://127.0.0.1:{}/0", proxy.port);
+    let store = RedisStore::connect(RedisSettings { url, ..settings(&server) }).await.unwrap();
+    let key = run_key(&store, "a");
+    won(store.commit(create(&key)).await);
+    proxy.hang_up_on_the_next_words();
+    assert_eq!(store.load(&key).await.unwrap().stored.unwrap().version, Version(1));
+    proxy.hang_up_on_the_next_words();
+    let answer = store.commit(change(&key, Version(1))).await;
+    assert!(matches!(answer, Err(CommitError::Unknown(_))), "never twice: {answer:?}");
 }
 
 #[tokio::test]

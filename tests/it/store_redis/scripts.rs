@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use portcullis_engine::ports::{
-    Blobs as _, CommitError, Feed as _, Installation as _, Order, Store as _, Version,
+    Blobs as _, CommitError, Feed as _, Installation as _, Order, RecordKey, Store as _, Version,
 };
 use portcullis_engine::redis::RedisStore;
-use portcullis_proto::ids::{ApprovalId, Shard};
+use portcullis_proto::ids::{ApprovalId, JobKey, RunId, Shard, ShardCount, Tenant};
 use portcullis_proto::time::Ms;
+use portcullis_proto::topology::meta_key;
 use portcullis_tests::conformance::store::{
     approval, change, create, entry, run, run_key, wait, won,
 };
@@ -30,6 +31,34 @@ async fn scripts_that_were_flushed_are_loaded_again() {
     }
 }
 
+async fn highest_time_seen(server: &RedisServer, key: &RecordKey) -> i64 {
+    ask(server, &["HGET", &meta_key(key.shard()), "hw"]).await
+}
+
+#[tokio::test]
+async fn what_time_it_was_is_remembered() {
+    let RedisBench { server, store } = fresh().await;
+    let key = run_key(&*store, "a");
+    let first = won(store.commit(create(&key)).await);
+    assert_eq!(highest_time_seen(&server, &key).await, first.now.0);
+    wait(async || first.now.plus(250) <= store.now().await.unwrap()).await;
+    // Also by one that is refused: a passed deadline stays passed when the clock jumps back.
+    let answer = store.commit(create(&key)).await;
+    let Err(CommitError::Conflict { now }) = answer else { panic!("{answer:?}") };
+    assert_eq!(highest_time_seen(&server, &key).await, now.0);
+}
+
+/// `WAIT` is about a connection's own writes; an operation found again has made none.
+#[tokio::test]
+async fn an_operation_found_again_is_backed_by_a_write_of_its_own() {
+    let RedisBench { server, store } = fresh().await;
+    let firm = create(&run_key(&*store, "a"));
+    let first = won(store.commit(firm.clone()).await);
+    wait(async || first.now < store.now().await.unwrap()).await;
+    let again = won(store.commit(firm.clone()).await);
+    assert_eq!(highest_time_seen(&server, &firm.key).await, again.now.0);
+}
+
 #[tokio::test]
 async fn a_licence_of_another_shard_is_refused_unsent() {
     let RedisBench { store, .. } = fresh().await;
@@ -47,15 +76,15 @@ async fn a_licence_of_another_shard_is_refused_unsent() {
 async fn a_shard_that_does_not_exist_is_refused() {
     let RedisBench { server, store } = fresh().await;
     let mut wide = settings(&server);
-    wide.shards = portcullis_proto::ids::ShardCount::new(256).unwrap();
+    wide.shards = ShardCount::new(256).unwrap();
     let shards = wide.shards;
     let foreign = (0_u32..).map(|n| {
-        let tenant = portcullis_proto::ids::Tenant::new("acme").unwrap();
-        let key = portcullis_proto::ids::JobKey::api(&tenant, &n.to_be_bytes());
-        portcullis_proto::ids::RunId::of(&key, shards)
+        let tenant = Tenant::new("acme").unwrap();
+        let key = JobKey::api(&tenant, &n.to_be_bytes());
+        RunId::of(&key, shards)
     });
     let run = foreign.into_iter().find(|run| 3 < run.shard().0).unwrap();
-    let key = portcullis_engine::ports::RecordKey::Run(run);
+    let key = RecordKey::Run(run);
     let answer = store.commit(create(&key)).await;
     assert!(matches!(answer, Err(CommitError::Unavailable(_))), "{answer:?}");
     assert!(store.load(&key).await.is_err());

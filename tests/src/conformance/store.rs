@@ -87,6 +87,7 @@ macro_rules! store_conformance {
             timers::a_record_has_exactly_one_timer_entry,
             timers::due_entries_come_earliest_first_and_in_pages,
             timers::entries_that_nobody_can_read_are_skipped,
+            timers::entries_that_nobody_can_read_do_not_hide_those_behind_them,
             lists::an_entry_is_listed_until_it_is_removed,
             lists::a_list_is_read_by_range_order_and_limit,
             lists::a_count_spans_all_shards,

@@ -69,3 +69,18 @@ pub async fn entries_that_nobody_can_read_are_skipped(bench: &impl StoreBench) {
     }
     assert_eq!(due(&*store, key.shard()).await, [Due { key, at: Ms(20) }]);
 }
+
+pub async fn entries_that_nobody_can_read_do_not_hide_those_behind_them(bench: &impl StoreBench) {
+    let store = bench.store();
+    let keys = neighbours(&*store, 2);
+    for (key, at) in keys.iter().zip([100, 200]) {
+        let mut first = create(key);
+        first.next_deadline = Some(Ms(at));
+        won(store.commit(first).await);
+    }
+    for n in 0..25 {
+        bench.plant_timer(keys[0].shard(), &format!("x:{n}"), Ms(n)).await;
+    }
+    let page = store.due(keys[0].shard(), END, 0, 10).await.unwrap();
+    assert_eq!(page.entries.iter().map(|entry| entry.at.0).collect::<Vec<_>>(), [100, 200]);
+}
