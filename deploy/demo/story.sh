@@ -17,7 +17,7 @@ pause() { read -rt 0.1 <> <(:) || true; }
 # A folder that goes with us, and only our own processes with it.
 start_story() {
   for need in curl openssl; do
-    command -v "$need" >/dev/null || die "it needs $need: install it (Debian: apt-get install $need)"
+    command -v "$need" >/dev/null || die "$need is missing (Debian: apt-get install $need)"
   done
   HOME_DIR=$(mktemp -d)
   PIDS=()
@@ -44,7 +44,7 @@ write_agents() {
   cat >agents.d/deployer.toml <<TOML
 description = "Deploys what was pushed, once somebody has agreed"
 playbook = [
-  { tool = "shell", argv = ["sh", "-c", "echo deployed \"\$0\" >> effects.log", "{{ input.ref }}"] },
+  { tool = "shell", argv = ["sh", "-c", "echo deployed \"\$0\" >> effects.log", "{{input.ref}}"] },
 ]
 [tools.shell]
 gate = "ask"
@@ -126,7 +126,8 @@ send_webhook() {
 
 # approval_of RUN: its open request.
 approval_of() {
-  curl -sS "$PORTCULLIS_API_URL/v1/approvals" | grep -o "\"approval_id\":\"$1[^\"]*\"" | cut -d'"' -f4
+  curl -sS "$PORTCULLIS_API_URL/v1/approvals" | grep -o "\"approval_id\":\"$1[^\"]*\"" |
+    cut -d'"' -f4
 }
 
 # run_of AGENT: its newest run.

@@ -7,7 +7,7 @@ use portcullis_proto::ids::RunId;
 use portcullis_proto::journal::{Entry, Fact};
 use tracing::{debug, info, warn};
 
-/// Logs what a commit made of a run: refusals as warnings, ends as information, steps for debugging.
+/// Logs what a commit made of a run: refusals as warnings, ends as information, the rest as debug.
 pub(crate) fn narrate(run: &RunId, journal: &[Entry]) {
     for entry in journal {
         match &entry.fact {
@@ -15,11 +15,9 @@ pub(crate) fn narrate(run: &RunId, journal: &[Entry]) {
                 let pool = denial.pool.as_ref().map(ToString::to_string).unwrap_or_default();
                 let waited_ms = denial.waited_ms.unwrap_or(0);
                 let code = denial.code.as_str();
-                if denial.code == DenialCode::ApprovalTimedOut {
-                    warn!(run.id = %run, call, %tool, code, pool, waited_ms, "nobody answered: denied");
-                } else {
-                    warn!(run.id = %run, call, %tool, code, pool, waited_ms, "denied");
-                }
+                let silence = denial.code == DenialCode::ApprovalTimedOut;
+                let said = if silence { "denied: nobody answered" } else { "denied" };
+                warn!(run.id = %run, call, %tool, code, pool, waited_ms, said);
             }
             Fact::Ended { outcome, code, .. } => {
                 info!(run.id = %run, outcome = outcome.as_str(), code, "ended");

@@ -77,6 +77,15 @@ fn enough_timely_votes_approve_and_one_no_denies() {
             no(&asked(), "alice"),
             Ok("running [denied!] | voted denied |  | firm <deadline -0"),
         ),
+    ]);
+}
+
+#[test]
+fn what_is_decided_stays_decided() {
+    let yes = |life: &Life, who| life.deciding(who, 0, Verdict::Approve);
+    let no = |life: &Life, who| life.deciding(who, 0, Verdict::Deny);
+    let one = || of_two().approve("alice", 0);
+    check_all([
         (
             "approved, same again",
             asked().approve("bob", 0),
