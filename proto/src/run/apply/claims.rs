@@ -76,8 +76,8 @@ pub(super) fn claim(draft: &mut Draft, claim: ClaimId, parentage: Parentage) -> 
         draft.not_after(draft.next.job.start_by);
         draft.next.begun = Some(now);
         let cap_ms = draft.next.job.limits.cap_ms.clamp(1, CAP_MS_CEILING);
-        let cap = under_parent(&draft.next.job, now.plus(cap_ms));
-        draft.next.hard_cap = draft.next.hard_cap.min(cap);
+        // Only ever earlier: what was set when the run was made already heeds its parent.
+        draft.next.hard_cap = draft.next.hard_cap.min(now.plus(cap_ms));
     }
     draft.next.attempts += 1;
     let step_deadline = now.plus(draft.next.step_left_ms.max(0)).min(draft.next.hard_cap);
@@ -114,10 +114,11 @@ pub(super) fn park(draft: &mut Draft, claim: ClaimId) -> Result<(), Reject> {
     if draft.next.calls.iter().any(Call::is_started) {
         return Err(Reject::ToolRunning);
     }
-    let waits = draft.next.turn_calls().filter(|call| call.is_waiting()).count();
-    if waits == 0 || draft.next.has_work() {
+    // What is neither final nor may start nor runs, waits: there is something to wait for.
+    if draft.next.has_work() {
         return Err(Reject::Runnable);
     }
+    let waits = draft.next.turn_calls().filter(|call| call.is_waiting()).count();
     stop_step_clock(draft);
     draft.next.phase = Phase::Waiting;
     draft.next.attempts = 0;
@@ -140,7 +141,7 @@ pub(super) fn release(
     draft.note(Fact::Released { why: why.chars().take(Reason::DETAIL_CHARS_MAX).collect() });
     match backoff_ms {
         Some(wait) => {
-            let until = draft.now.plus(wait.max(0)).min(draft.next.hard_cap);
+            let until = draft.now.plus(wait).min(draft.next.hard_cap);
             draft.next.phase = Phase::Backoff { until };
         }
         None => draft.queue(Lane::Hi),

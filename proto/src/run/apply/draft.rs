@@ -163,7 +163,6 @@ impl Draft {
         });
         let cancelling = children.iter().map(|seq| (*seq, pending)).collect();
         let (at, firm) = (self.now, Durability::Firm);
-        self.effects.clear();
         if notify.is_some() {
             self.order(Effect::NotifyParent);
         }

@@ -146,6 +146,8 @@ fn a_request_is_shown_or_denied_at_once() {
     let stale = |event: fn(ApprovalId, u32) -> Event| event(approval_id(0), 2);
     let published = |approval, rev| Event::Published { approval, rev };
     let unroutable = |approval, rev| Event::Unroutable { approval, rev };
+    let other_run = run_id(&job_under(T0).key);
+    let elsewhere = Event::Published { approval: ApprovalId::of(&other_run, 0, 1), rev: 1 };
     let no_call = Event::Published { approval: approval_id(1), rev: 1 };
     check_all([
         ("published", asked(), asked().published(0), Ok("running [shown+0] | published")),
@@ -158,6 +160,7 @@ fn a_request_is_shown_or_denied_at_once() {
         ),
         ("published, other revision", asked(), stale(published), Err(Reject::StaleRevision)),
         ("published, no such request", asked(), no_call, Err(Reject::UnknownApproval)),
+        ("published, of another run", asked(), elsewhere, Err(Reject::UnknownApproval)),
         (
             "published, late",
             asked().later(WAIT_MS),
@@ -207,6 +210,8 @@ fn an_unconfirmed_request_is_published_again_until_it_is() {
     for _ in 0..8 {
         let due = next_deadline(life.run()).unwrap();
         waits.push(due.since(life.now) / 1_000);
+        let early = life.clone().until(due.minus(1));
+        check("not yet", &early, Event::Tick, Err(Reject::NothingDue));
         life = life.until(due).tick();
         assert_eq!(life.last().effects, [Effect::PublishRequest(approval_id(0))]);
     }

@@ -2,7 +2,7 @@
 
 use super::fixtures::*;
 use super::{check, check_all};
-use crate::call::{Progress, Status};
+use crate::call::{Progress, SideEffect, Status};
 use crate::denial::DenialCode;
 use crate::ids::{JobKey, RunId, Tenant};
 use crate::job::{Attendance, CHILDREN_MAX, DEPTH_MAX, Job, Origin, Parent};
@@ -26,12 +26,14 @@ fn parent_of(job: &mut Job) -> &mut Parent {
 #[test]
 fn a_call_starts_a_child_under_the_rules_of_a_start() {
     let begun = "running [spawned] | spawned | create:0 | firm <lease steady";
+    let reads = Life::with(&[call("agent").effect(SideEffect::ReadOnly)]);
     let asked = Life::with(&[gated("agent")]);
     let approved = asked.clone().approve("bob", 0);
     let gated = "running [spawned] | spawned | create:0 | firm <lease steady epoch=7";
     check_all([
         ("allowed", ready(), ready().spawning(0), Ok(begun)),
         ("approved", approved, ready().spawning(0), Ok(gated)),
+        ("read only", reads.clone(), reads.spawning(0), Ok(begun)),
         ("asked", asked, ready().spawning(0), Err(Reject::NotApproved)),
         ("again", ready().spawn(0), ready().spawning(0), Err(Reject::AlreadyStarted)),
         ("not held", ready().then(|_| release(None)), ready().spawning(0), Err(Reject::LostClaim)),

@@ -6,6 +6,7 @@ use crate::denial::DenialCode;
 use crate::digest::Digest;
 use crate::job::Job;
 use crate::run::{CHILD_RESERVE_MS, Event, Parentage, Phase, Reject, next_deadline};
+use crate::time::Ms;
 
 fn as_child(parentage: Parentage) -> Event {
     Event::Claim { claim: A, parentage }
@@ -89,8 +90,20 @@ fn the_first_claim_sets_the_cap_and_only_ever_earlier() {
     assert_eq!(under.run().hard_cap, T0.plus(60_000 - CHILD_RESERVE_MS));
     let endless = Life::held(limited(|limits| limits.cap_ms = i64::MAX));
     assert_eq!(endless.run().hard_cap, T0.plus(7 * 24 * HOUR_MS), "there is a ceiling");
+    let short = Life::held(limited(|limits| limits.cap_ms = 5_000));
+    assert_eq!(hold(&short), (T0.plus(5_000), T0.plus(5_000)), "nor a hold that outlasts it");
     let none = Life::held(limited(|limits| limits.cap_ms = 0));
     assert_eq!(none.run().hard_cap, T0.plus(1), "and no way to say «for ever»");
+}
+
+/// How long the worker holds the run, and until when its step may last.
+fn hold(life: &Life) -> (Ms, Ms) {
+    match life.run().phase {
+        Phase::Running { lease_until, step_deadline, .. } => (lease_until, step_deadline),
+        Phase::Queued { .. } | Phase::Waiting | Phase::Backoff { .. } | Phase::Ended(_) => {
+            panic!("{:?} holds nothing", life.run().phase)
+        }
+    }
 }
 
 #[test]
@@ -106,6 +119,8 @@ fn a_lease_is_renewed_until_the_step_is_over() {
         ("not held", Life::of(job()), renew(A), Err(Reject::LostClaim)),
         ("ended", held().then(|_| done(A)), renew(A), Err(Reject::Terminal)),
     ]);
+    let short = Life::held(limited(|limits| limits.step_ms = 20_000));
+    assert_eq!(hold(&short), (T0.plus(20_000), T0.plus(20_000)), "nor begun past it");
     let near = held().later(step - 1).then(|_| renew(A));
     assert_eq!(next_deadline(near.run()), Some(T0.plus(step)), "never past the step's deadline");
 }
@@ -150,6 +165,12 @@ fn a_turn_is_planned_whole_and_before_anything_runs() {
         ("digest of another place", held(), elsewhere, Err(Reject::ArgsMismatch)),
         ("fingerprint of another call", held(), other_print, Err(Reject::ArgsMismatch)),
     ]);
+    let defined = |life: Life, words: &str| {
+        let (calls, definition) = (Vec::new(), Some(text(words)));
+        life.then(|_| Event::Planned { claim: A, calls, definition })
+    };
+    let twice = defined(defined(held(), "first"), "second");
+    assert_eq!(twice.run().definition, Some(text("first")), "an agent is what it began as");
     let many = |count: usize| vec![call("ls"); count];
     let life = held();
     check(
@@ -211,7 +232,10 @@ fn a_worker_lets_go_without_an_end() {
     ]);
     assert_eq!(held().then(|_| release(None)).run().attempts, 0, "the attempt is given back");
     let long = held().then(|_| release(Some(i64::MAX)));
-    assert_eq!(next_deadline(long.run()), Some(long.run().hard_cap), "nothing outlasts the cap");
+    let until = long.run().hard_cap;
+    assert_eq!(long.run().phase, Phase::Backoff { until }, "nothing outlasts the cap");
+    let over = held().later(job().limits.step_ms + 1).then(|_| release(None));
+    assert_eq!(over.run().step_left_ms, 0, "and no time is owed");
     let backoff = held().then(|_| release(Some(5_000)));
     check("due", &backoff.clone().later(5_000), Event::Tick, Ok("queued:hi |  | wake:hi"));
     check("not due", &backoff.later(4_999), Event::Tick, Err(Reject::NothingDue));
@@ -219,10 +243,7 @@ fn a_worker_lets_go_without_an_end() {
 
 #[test]
 fn waiting_costs_a_step_none_of_its_time() {
-    let step = |life: &Life| match life.run().phase {
-        Phase::Running { step_deadline, .. } => step_deadline.since(life.now),
-        Phase::Queued { .. } | Phase::Waiting | Phase::Backoff { .. } | Phase::Ended(_) => -1,
-    };
+    let step = |life: &Life| hold(life).1.since(life.now);
     let short = limited(|limits| limits.step_ms = 20_000);
     let life = Life::held(short).later(5_000).plan(&[gated("rm")]).park().later(600_000);
     let life = life.approve("bob", 0).later(600_000).then(|_| claim(A));
@@ -230,10 +251,15 @@ fn waiting_costs_a_step_none_of_its_time() {
     let life = life.start(0).later(4_000).finish(0);
     assert_eq!(step(&life), 20_000, "the next step has its whole time");
     let life = life.later(5_000).then(|_| release(Some(60_000))).later(60_000).tick();
-    assert_eq!(step(&life.then(|_| claim(B))), 15_000, "nor does backing off");
+    assert_eq!(step(&life.clone().then(|_| claim(B))), 15_000, "nor does backing off");
+    let lapsed = life.clone().then(|_| claim(B)).later(30_000).tick().then(|_| claim(A));
+    assert_eq!(step(&lapsed), 20_000, "a step that is begun anew has all of it");
     let refused = Life::held(limited(|limits| limits.step_ms = 20_000)).later(5_000);
     let refused = refused.plan(&[call("no").denied(DenialCode::PolicyDenied)]);
     assert_eq!(step(&refused), 20_000, "a turn that is refused whole is settled, too");
+    let near = limited(|limits| (limits.step_ms, limits.cap_ms) = (20_000, 30_000));
+    let near = Life::held(near).plan(&[call("ls")]).start(0).later(19_000).finish(0);
+    assert_eq!(step(&near), 11_000, "as far as the cap allows");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::fixtures::*;
 use super::{check, check_all};
-use crate::approval::State;
+use crate::approval::{Delivery, State};
 use crate::call::{Gate, OnDenied, SideEffect, Status};
 use crate::decision::{Decision, Forged, KeyRing, Verdict};
 use crate::denial::DenialCode;
@@ -136,6 +136,11 @@ fn a_record_that_says_approved_is_not_enough() {
     let forged = |why| Err(Reject::VoteForged(why));
     let other_call = |d: &mut Decision| d.args_hash = Digest::of_bytes(b"x");
     let rows = [
+        (
+            "votes, but no approval",
+            tampered(|a| a.state = State::Requested(Delivery::Published)),
+            Err(Reject::NotApproved),
+        ),
         ("no votes", tampered(|a| a.votes.clear()), Err(Reject::NotApproved)),
         ("a no among the votes", verdict, Err(Reject::NotApproved)),
         ("unknown key", resigned(|_| {}, "mallory"), forged(Forged::UnknownKey)),
@@ -227,6 +232,13 @@ fn a_refusal_that_ends_the_run_lets_nothing_further_begin() {
     let ended =
         "completed_with_denials(denied) [policy_denied ready] | planned denied ended |  | firm";
     check("refused when planned", &planned, event, Ok(ended));
+    let asked = planned.planning(&[
+        gated("rm"),
+        call("no").denied(DenialCode::PolicyDenied).on_denied(OnDenied::EndRun),
+    ]);
+    let ended = "completed_with_denials(denied) [withdrawn! policy_denied] \
+                 | planned asked denied denied ended |  | firm -0";
+    check("asked in the same turn", &planned, asked, Ok(ended));
     let silent = parked().later(1_800_000);
     let told = "completed_with_denials(denied) [approval_timed_out! spawned] | denied ended \
                 | cancel:1 | firm -0";

@@ -20,116 +20,51 @@ fn of_two() -> Life {
     Life::with(&[call("rm").asking(terms(2, &["alice", "bob"]))])
 }
 
+fn yes(who: &str) -> Event {
+    asked().deciding(who, 0, Verdict::Approve)
+}
+
+fn no(who: &str) -> Event {
+    asked().deciding(who, 0, Verdict::Deny)
+}
+
 #[test]
 fn enough_timely_votes_approve_and_one_no_denies() {
-    let yes = |life: &Life, who| life.deciding(who, 0, Verdict::Approve);
-    let no = |life: &Life, who| life.deciding(who, 0, Verdict::Deny);
     let one = || of_two().approve("alice", 0);
-    let parked = || Life::with(&[gated("rm")]).park();
+    let parked = || asked().park();
+    let enough = "running [approved] | voted approved |  | firm <deadline steady ?0 -0";
+    let roused = "queued:hi [approved] | voted approved roused | wake:hi \
+                  | firm <deadline steady ?0 -0";
+    let vote = "running [asked+1] | voted |  | firm <deadline steady ?0";
+    let denied = "running [denied!] | voted denied |  | firm <deadline -0";
+    let settled = "queued:hi [denied!] | voted denied roused | wake:hi | firm <deadline -0";
     check_all([
-        (
-            "the one needed",
-            asked(),
-            yes(&asked(), "bob"),
-            Ok("running [approved] | voted approved |  | firm <deadline steady ?0 -0"),
-        ),
-        (
-            "parked",
-            parked(),
-            yes(&asked(), "bob"),
-            Ok("queued:hi [approved] | voted approved roused | wake:hi \
- | firm <deadline steady ?0 -0"),
-        ),
-        (
-            "one of two",
-            of_two(),
-            yes(&asked(), "bob"),
-            Ok("running [asked+1] | voted |  | firm <deadline steady ?0"),
-        ),
-        (
-            "two of two",
-            one(),
-            yes(&asked(), "bob"),
-            Ok("running [approved] | voted approved |  | firm <deadline steady ?0 -0"),
-        ),
-        ("the same one twice", one(), yes(&asked(), "alice"), Err(Reject::AlreadySo)),
-        (
-            "a no",
-            asked(),
-            no(&asked(), "bob"),
-            Ok("running [denied!] | voted denied |  | firm <deadline -0"),
-        ),
-        (
-            "a no, parked",
-            parked(),
-            no(&asked(), "bob"),
-            Ok("queued:hi [denied!] | voted denied roused | wake:hi | firm <deadline -0"),
-        ),
-        (
-            "a no after a yes",
-            one(),
-            no(&asked(), "bob"),
-            Ok("running [denied!] | voted denied |  | firm <deadline -0"),
-        ),
-        (
-            "a change of mind",
-            one(),
-            no(&asked(), "alice"),
-            Ok("running [denied!] | voted denied |  | firm <deadline -0"),
-        ),
+        ("the one needed", asked(), yes("bob"), Ok(enough)),
+        ("the one needed, parked", parked(), yes("bob"), Ok(roused)),
+        ("one of two", of_two(), yes("bob"), Ok(vote)),
+        ("two of two", one(), yes("bob"), Ok(enough)),
+        ("the same one twice", one(), yes("alice"), Err(Reject::AlreadySo)),
+        ("a no", asked(), no("bob"), Ok(denied)),
+        ("a no, parked", parked(), no("bob"), Ok(settled)),
+        ("a no after another's yes", one(), no("bob"), Ok(denied)),
+        ("a change of mind", one(), no("alice"), Ok(denied)),
+        ("no run", Life::none(), yes("bob"), Err(Reject::Unknown)),
     ]);
 }
 
 #[test]
-fn what_is_decided_stays_decided() {
-    let yes = |life: &Life, who| life.deciding(who, 0, Verdict::Approve);
-    let no = |life: &Life, who| life.deciding(who, 0, Verdict::Deny);
-    let one = || of_two().approve("alice", 0);
+fn what_was_decided_stays_decided() {
+    let (approved, denied) = (asked().approve("bob", 0), asked().deny("bob", 0));
+    let changed = of_two().approve("alice", 0).deny("alice", 0);
     check_all([
-        (
-            "approved, same again",
-            asked().approve("bob", 0),
-            yes(&asked(), "bob"),
-            Err(Reject::AlreadySo),
-        ),
-        (
-            "approved, by another too",
-            asked().approve("bob", 0),
-            yes(&asked(), "alice"),
-            Err(Reject::AlreadyDecided),
-        ),
-        (
-            "approved, then a no",
-            asked().approve("bob", 0),
-            no(&asked(), "bob"),
-            Err(Reject::AlreadyDecided),
-        ),
-        ("denied, same again", asked().deny("bob", 0), no(&asked(), "bob"), Err(Reject::AlreadySo)),
-        (
-            "denied, then a yes",
-            asked().deny("bob", 0),
-            yes(&asked(), "bob"),
-            Err(Reject::AlreadyDecided),
-        ),
-        (
-            "mind changed, then back",
-            one().deny("alice", 0),
-            yes(&asked(), "alice"),
-            Err(Reject::AlreadyDecided),
-        ),
-        (
-            "mind changed, same again",
-            one().deny("alice", 0),
-            no(&asked(), "alice"),
-            Err(Reject::AlreadySo),
-        ),
-        (
-            "started",
-            asked().approve("bob", 0).start(0),
-            no(&asked(), "alice"),
-            Err(Reject::AlreadyDecided),
-        ),
-        ("no run", Life::none(), yes(&asked(), "bob"), Err(Reject::Unknown)),
+        ("approved, same again", approved.clone(), yes("bob"), Err(Reject::AlreadySo)),
+        ("approved, by another too", approved.clone(), yes("alice"), Err(Reject::AlreadyDecided)),
+        ("approved, then a no", approved.clone(), no("bob"), Err(Reject::AlreadyDecided)),
+        ("denied, same again", denied.clone(), no("bob"), Err(Reject::AlreadySo)),
+        ("denied, then a yes", denied, yes("bob"), Err(Reject::AlreadyDecided)),
+        ("mind changed, then back", changed.clone(), yes("alice"), Err(Reject::AlreadyDecided)),
+        ("mind changed, same again", changed, no("alice"), Err(Reject::AlreadySo)),
+        ("started", approved.start(0), no("alice"), Err(Reject::AlreadyDecided)),
     ]);
 }
 
@@ -227,6 +162,11 @@ fn an_approval_grows_stale_and_a_denial_does_not() {
     let approved = asked().park().approve("bob", 0);
     let State::Approved { use_by, .. } = approved.asked(0).state else { panic!("approved") };
     assert_eq!(use_by, T0.plus(USE_BY_MS));
+    let near = Life::held(limited(|limits| limits.cap_ms = 60_000));
+    let near = near.plan(&[gated("rm")]).approve("bob", 0);
+    let capped =
+        matches!(near.asked(0).state, State::Approved { use_by, .. } if use_by == T0.plus(60_000));
+    assert!(capped, "nothing may start at the cap");
     let rung =
         [30_000, 120_000, 480_000].into_iter().fold(approved, |life, ms| life.later(ms).tick());
     assert_eq!(next_deadline(rung.run()), Some(use_by));
