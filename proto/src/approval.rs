@@ -164,15 +164,15 @@ impl Approval {
         self.earlier_pools.iter().chain([&self.pool])
     }
 
-    /// When further approvers are asked, if that is to happen before the deadline.
+    /// When further approvers are asked, unless it is decided before.
     #[must_use]
     pub fn level_at(&self) -> Option<Ms> {
-        self.levels.first().map(|level| level.at).filter(|at| *at < self.deadline)
+        self.levels.first().map(|level| level.at)
     }
 
-    /// Asks the next level as well, if there is one that will be reached.
+    /// Asks the next level as well, if there is one.
     pub(crate) fn climb(&mut self) -> bool {
-        if self.level_at().is_none() {
+        if self.levels.is_empty() {
             return false;
         }
         let level = self.levels.remove(0);

@@ -202,8 +202,11 @@ fn an_answer_is_a_decision_or_an_extension() {
     for value in [both, none, newer, long, unsigned_extra, serde_json::json!({})] {
         assert!(Answer::decode(&bytes(&value)).is_err(), "{value}");
     }
-    assert!(Answer::decode(&vec![b' '; DECISION_BYTES_MAX + 1]).is_err());
-    assert!(SignedExtension::decode(&vec![b' '; DECISION_BYTES_MAX + 1]).is_err());
+    let mut padded = serde_json::to_vec(&sign_extension(extension(), 1, "alice-1")).unwrap();
+    padded.resize(DECISION_BYTES_MAX + 1, b' ');
+    let large = DecisionError::TooLarge(padded.len());
+    assert_eq!(Answer::decode(&padded), Err(large.clone()));
+    assert_eq!(SignedExtension::decode(&padded), Err(large));
 }
 
 #[test]

@@ -102,7 +102,6 @@ fn is_already_so(draft: &Draft, decision: &Decision) -> bool {
     call.and_then(Call::approval).is_some_and(|approval| {
         let vote = approval.vote_of(&decision.approver);
         vote.is_some_and(|vote| vote.signed.decision == *decision)
-            && approval.id != decision.approval_id
     })
 }
 

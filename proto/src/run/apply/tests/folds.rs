@@ -4,7 +4,7 @@ use super::fixtures::*;
 use super::outline::outline;
 use crate::call::Gate;
 use crate::decision::Verdict;
-use crate::run::{Change, Event, Reject, fold};
+use crate::run::{Change, Effect, Event, Reject, fold};
 
 fn folded(life: &Life, events: &[Event]) -> Result<Change, (usize, Reject)> {
     fold(life.run.as_ref(), events, life.now)
@@ -80,7 +80,19 @@ fn what_is_no_longer_due_is_not_done() {
     let roused = Life::with(&[gated("rm")]).park();
     let events = [roused.deciding("bob", 0, Verdict::Approve), claim(B)];
     let change = folded(&roused, &events).unwrap();
+    assert_eq!(change.require, [approval_id(0)], "its licence must live all the same");
     assert!(change.effects.is_empty(), "nobody has to be woken for a run that is held");
+    let asked = Life::with(&[gated("rm")]);
+    let (sooner, later) = (T0.plus(2_000_000), T0.plus(3_000_000));
+    let extend = |life: &Life, at| life.extending("bob", 0, at);
+    let once = asked.clone().then(|life| extend(life, sooner));
+    let change = folded(&asked, &[extend(&asked, sooner), extend(&once, later)]).unwrap();
+    assert_eq!(change.effects, [Effect::PublishRequest(approval_id(0))], "once is enough");
+    assert_eq!(change.licences_set, [(approval_id(0), later)], "the last one holds");
+    let voted = folded(&asked, &[asked.published(0), extend(&asked, later)]).unwrap();
+    assert_eq!(voted.require, [approval_id(0)]);
+    let again = [release(None), claim(A), release(None)];
+    check_fold(&held, &again, Ok("queued:hi | released claimed released | wake:hi"));
     let tombstone = [accepted(job()), cancel()];
     check_fold(
         &Life::none(),

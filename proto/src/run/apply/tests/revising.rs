@@ -3,11 +3,12 @@
 use super::fixtures::*;
 use super::{check, check_all};
 use crate::approval::{CAP_RESERVE_MS, Delivery, State};
+use crate::call::Gate;
 use crate::decision::{Decision, Forged, Verdict};
 use crate::denial::DenialCode;
 use crate::digest::Digest;
 use crate::ids::{ApprovalId, Nonce};
-use crate::policy::Terms;
+use crate::policy::{LEVELS_MAX, Terms};
 use crate::run::event::Standing;
 use crate::run::{Edit, Effect, Event, Reject, index_entries, next_deadline};
 
@@ -160,6 +161,9 @@ fn a_level_after_the_deadline_is_never_reached() {
     assert_eq!(next_deadline(shown.run()), Some(T0.plus(WAIT_MS)));
     let told = "queued:hi [approval_timed_out!] | denied roused | wake:hi | -0";
     check("silence", &shown.clone().later(WAIT_MS), Event::Tick, Ok(told));
+    let returned = shown.then(|life| life.extending("alice", 0, T0.plus(WAIT_MS + 1)));
+    let returned = returned.then(|life| life.unroutable(0));
+    assert_eq!(returned.asked(0).pool.as_str(), "leads", "unless there is nobody else at once");
     let two = Terms { need: 2, ..late };
     let held = Life::held(job());
     let event = held.planning(&[call("rm").asking(two)]);
@@ -178,6 +182,9 @@ fn a_quorum_may_count_on_later_levels_and_an_empty_level_is_passed_over() {
     let life = Life::with(&[call("rm").asking(nobody)]);
     let request = life.asked(0);
     assert_eq!((request.eligible.as_slice(), request.rev), ([subject("carol")].as_slice(), 1));
+    let many = vec![level(MINUTE_MS, "leads", &["carol"]); LEVELS_MAX + 1];
+    let life = Life::with(&[call("rm").asking(Terms { levels: many, ..with_levels() })]);
+    assert_eq!(life.asked(0).levels.len(), LEVELS_MAX);
     let empty = Terms { levels: vec![level(MINUTE_MS, "leads", &[])], ..terms(1, &[]) };
     let held = Life::held(job());
     let event = held.planning(&[call("rm").asking(empty)]);
@@ -274,9 +281,35 @@ fn an_edit_makes_another_request_with_the_same_deadline() {
     assert!(both.answer(&both.starting(0)).is_ok(), "a vote for the edit, and one for its request");
     let refused = life.clone().deny("bob", 0);
     assert!(refused.run().calls[0].refusal().is_some(), "and he may still say no");
-    let again = life.then(|life| life.editing("alice", 0, "var"));
+    let again = life.clone().then(|life| life.editing("alice", 0, "var"));
     assert_eq!(again.asked(0).id, number(0, 3));
     assert_eq!(again.asked(0).votes.len(), 1);
+    let shown = life.then(|life| life.published(0));
+    let longer = shown.then(|life| life.extending("bob", 0, deadline.plus(1)));
+    let next = longer.then(|life| life.editing("alice", 0, "var"));
+    let (request, edit) = (next.asked(0), next.edit(0, "var"));
+    assert_eq!((request.rev, request.shown, request.nonce), (1, false, edit.nonce));
+    assert!(matches!(request.state, State::Requested(Delivery::Unsent(_))));
+    assert_eq!(next.run().calls[0].fingerprint, edit.fingerprint);
+}
+
+/// What somebody with a key, but no right to it, could have written into the store.
+#[test]
+fn a_vote_on_an_edit_names_the_request_it_was_cast_on() {
+    let changes: [fn(&mut Decision); 3] = [
+        |decision| decision.nonce = Nonce([1; 16]),
+        |decision| decision.approval_id = approval_id(1),
+        |decision| decision.args_hash = Digest::of_bytes(b"x"),
+    ];
+    for change in changes {
+        let mut life = asked().then(|life| life.editing("bob", 0, "tmp"));
+        let call = &mut life.run.as_mut().unwrap().calls[0];
+        let Gate::Asked(approval) = &mut call.gate else { panic!("a gated call") };
+        let mut decision = approval.votes[0].signed.decision.clone();
+        change(&mut decision);
+        approval.votes[0].signed = sign(decision, "bob");
+        check("another", &life, life.starting(0), Err(Reject::WrongArgs));
+    }
 }
 
 #[test]
@@ -295,6 +328,7 @@ fn only_a_genuine_yes_to_exactly_the_edited_call_counts() {
     let swapped =
         edit_with(sign(life.edited("bob", 0, &edit()), "bob"), Standing::Member, other.clone());
     let relabelled = Edit { args: other.args, ..edit() };
+    let elsewhere = Edit { args_hash: life.edit(0, "usr").args_hash, ..edit() };
     let print = Edit { fingerprint: Digest::of_bytes(b"x"), ..edit() };
     let call = &life.run().calls[0];
     let same = Edit {
@@ -317,6 +351,7 @@ fn only_a_genuine_yes_to_exactly_the_edited_call_counts() {
         ),
         ("nothing changed", with(|_| {}, same), Err(Reject::WrongArgs)),
         ("arguments of another digest", with(|_| {}, relabelled), Err(Reject::ArgsMismatch)),
+        ("a digest of other arguments", with(|_| {}, elsewhere), Err(Reject::ArgsMismatch)),
         ("another fingerprint", with(|_| {}, print), Err(Reject::ArgsMismatch)),
         ("another nonce", with(|d| d.nonce = Nonce([1; 16]), edit()), Err(Reject::WrongNonce)),
         ("never asked", life.editing("carol", 0, "tmp"), Err(Reject::NotEligible)),
