@@ -14,7 +14,7 @@ use portcullis_proto::request::ApprovalRequest;
 use portcullis_proto::run::{Effect, Ended, Event, Reason, Reject, Run};
 use portcullis_proto::topology::Lane;
 use serde_json::json;
-use tracing::{debug, warn};
+use tracing::{Instrument as _, debug, warn};
 
 use crate::drive::{Engine, Held, StepError};
 use crate::ports::{Message, Published, Route, Wake};
@@ -26,11 +26,12 @@ impl Engine {
             return;
         }
         let (engine, id, run) = (Arc::clone(self), id.clone(), run.clone());
-        self.tasks.spawn(async move {
+        let performing = async move {
             for effect in effects {
                 engine.perform_one(&id, &run, effect).await;
             }
-        });
+        };
+        self.tasks.spawn(performing.in_current_span());
     }
 
     async fn perform_one(self: &Arc<Self>, id: &RunId, run: &Run, effect: Effect) {

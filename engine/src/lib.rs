@@ -20,6 +20,7 @@ pub mod release;
 pub mod sqlite;
 pub mod surroundings;
 pub mod sweep;
+pub mod trace;
 
 pub use commit::FeedLine;
 pub use drive::{Engine, Held, StepError};

@@ -25,6 +25,8 @@ use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use portcullis_engine::trace;
+use portcullis_proto::job::Trace;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::trace::TraceLayer;
 use tracing::error;
@@ -102,7 +104,12 @@ fn span(request: &Request) -> tracing::Span {
         .extensions()
         .get::<axum::extract::MatchedPath>()
         .map_or("-", axum::extract::MatchedPath::as_str);
-    tracing::info_span!("http", method = %request.method(), path)
+    let span = tracing::info_span!("http", method = %request.method(), path);
+    let stated = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
+    if let Some(from) = stated.and_then(Trace::of_header) {
+        trace::go_on(&span, &from);
+    }
+    span
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the layer's signature")]

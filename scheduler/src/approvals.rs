@@ -7,13 +7,13 @@
 
 use std::sync::Arc;
 
-use portcullis_engine::{Held, StepError};
+use portcullis_engine::{Held, StepError, trace};
 use portcullis_proto::decision::{Channel, Decision, Signature, SignedDecision, Verdict};
 use portcullis_proto::digest::Digest;
 use portcullis_proto::ids::{ApprovalId, Nonce, PoolName};
 use portcullis_proto::run::{Event, Reject, Standing, effective};
 use portcullis_proto::time::Ms;
-use tracing::{info, warn};
+use tracing::{Instrument as _, info, warn};
 
 use crate::Scheduler;
 use crate::credentials::Proven;
@@ -143,7 +143,8 @@ impl Scheduler {
         let signed = Box::new(self.witness(id, approver, ballot, now)?);
         let keys = Arc::clone(&self.settings.keys);
         let event = Event::Decide { signed, standing, keys };
-        match self.engine.step(&id.run(), Some(held), &[event]).await {
+        let span = trace::decision(id, held.run());
+        match self.engine.step(&id.run(), Some(held), &[event]).instrument(span).await {
             Ok(held) => self.decided(id, &held, false),
             Err(StepError::Rejected { reject: Reject::AlreadySo, .. }) => {
                 // The first answer may have been «not durable»: asking twice must not turn it

@@ -7,12 +7,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use portcullis_engine::StepError;
 use portcullis_engine::ports::{BusError, Source};
+use portcullis_engine::{StepError, trace};
 use portcullis_proto::decision::{Channel, DecisionError, SignedDecision};
 use portcullis_proto::run::{Event, Reject, Standing};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{Instrument as _, Span, debug, info, warn};
 
 use crate::Scheduler;
 use crate::deliveries::Settlement;
@@ -89,7 +89,9 @@ impl Scheduler {
         };
         let keys = Arc::clone(&self.settings.keys);
         let event = Event::Decide { signed: Box::new(signed), standing, keys };
-        match self.engine.step(&id.run(), held, &[event]).await {
+        let in_trace = held.as_ref().map(|held| trace::decision(&id, held.run()));
+        let span = in_trace.unwrap_or_else(Span::none);
+        match self.engine.step(&id.run(), held, &[event]).instrument(span).await {
             Ok(_) => Ok(()),
             Err(StepError::Rejected { reject: Reject::AlreadySo, place, held }) => {
                 // A redelivery after «not durable» must not be acked as long as that may be so.

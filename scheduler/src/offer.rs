@@ -6,7 +6,7 @@
 //! If we crash here: nothing was answered, and the trigger comes again under the same key.
 
 use portcullis_engine::ports::StoreError;
-use portcullis_engine::{Accepted, StepError};
+use portcullis_engine::{Accepted, StepError, trace};
 use portcullis_proto::digest::Digest;
 use portcullis_proto::ids::{AgentName, JobKey, Tenant};
 use portcullis_proto::job::{Attendance, Job, Origin, Payload, Trace};
@@ -94,7 +94,8 @@ impl Scheduler {
             limits: agent.limits,
             start_by: now.plus(start_by_ms),
             parent: None,
-            trace: Some(offer.trace.unwrap_or_else(|| self.new_trace())),
+            // Our own span, if it is exported, goes on where the trigger's context began.
+            trace: trace::here().or(offer.trace).or_else(|| Some(self.new_trace())),
         })
     }
 

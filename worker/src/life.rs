@@ -14,10 +14,11 @@ mod turn;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use portcullis_engine::Engine;
+use portcullis_engine::{Engine, trace};
 use portcullis_proto::ids::RunId;
 use portcullis_proto::run::Event;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span, info_span};
 
 use crate::gate::Judge;
 use crate::settings::Settings;
@@ -56,10 +57,33 @@ impl Worker {
 
 /// Lives one claim from the wake to its end. `received` is told once the wake may be settled.
 pub async fn live(worker: &Arc<Worker>, id: &RunId, received: impl FnOnce(Received) + Send) {
-    let mut session = match claim::begin(worker, id).await {
-        Ok(session) => session,
-        Err(why) => return received(why),
-    };
+    match claim::begin(worker, id).await {
+        Ok(session) => {
+            let span = span_of(&session);
+            live_claimed(worker, session, received).instrument(span).await;
+        }
+        Err(why) => received(why),
+    }
+}
+
+/// A run's claims are one trace, as long as none is lost.
+fn span_of(session: &Session) -> Span {
+    let run = session.run();
+    let attempt = run.attempts;
+    let span = info_span!("run", run.id = %run.id, agent = %run.job.agent, attempt);
+    match &run.job.trace {
+        Some(trace) if attempt <= 1 => trace::go_on(&span, trace),
+        Some(trace) => trace::link(&span, trace),
+        None => {}
+    }
+    span
+}
+
+async fn live_claimed(
+    worker: &Arc<Worker>,
+    mut session: Session,
+    received: impl FnOnce(Received) + Send,
+) {
     // The claim travels with the first commit that follows from it.
     let mut reached = advance(worker, &mut session).await;
     received(Received::of(&session, &reached));

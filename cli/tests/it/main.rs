@@ -6,3 +6,4 @@ mod configuration;
 mod deciding;
 mod serving;
 mod site;
+mod telling;

@@ -36,7 +36,7 @@ impl Done {
 /// A folder of its own, gone with it.
 pub(crate) struct Site {
     pub(crate) folder: PathBuf,
-    port: u16,
+    pub(crate) port: u16,
 }
 
 impl Site {
@@ -98,7 +98,13 @@ impl Site {
     }
 
     pub(crate) fn start(&self) -> Serving {
-        let mut child = self.command(&["up"]).stderr(Stdio::piped()).spawn().unwrap();
+        self.start_with(&[])
+    }
+
+    pub(crate) fn start_with(&self, variables: &[(&str, &str)]) -> Serving {
+        let mut command = self.command(&["up"]);
+        command.envs(variables.iter().copied()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let lines = lines(child.stderr.take().unwrap());
         Serving { child, lines }
     }
@@ -107,14 +113,21 @@ impl Site {
     pub(crate) fn ask(&self) -> (String, String) {
         let started = self.run(&["runs", "start", "greeter", "--input", NAME, "--json"]).json();
         let run = started["run_id"].as_str().unwrap().to_owned();
+        let request = format!("{run}.0.1");
+        self.await_request(&request);
+        (run, request)
+    }
+
+    /// Waits until a request is shown to approvers.
+    pub(crate) fn await_request(&self, request: &str) {
         let mut watching =
             self.command(&["approvals", "watch", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
         let seen = lines::<ChildStdout>(watching.stdout.take().unwrap());
-        let line = seen.recv_timeout(PATIENCE).unwrap();
+        let shown = std::iter::from_fn(|| seen.recv_timeout(PATIENCE).ok());
+        let found = shown.into_iter().any(|line| line.contains(request));
         watching.kill().unwrap();
         watching.wait().unwrap();
-        let request: Value = serde_json::from_str(&line).unwrap();
-        (run, request["approval_id"].as_str().unwrap().to_owned())
+        assert!(found, "{request} is not shown");
     }
 }
 

@@ -7,7 +7,7 @@ use portcullis_proto::ids::{JobKey, ReminderName, RunId};
 use portcullis_proto::job::Origin;
 use portcullis_proto::run::{Reject, effective};
 use portcullis_proto::time::Ms;
-use tracing::{error, info, warn};
+use tracing::{Instrument as _, error, info, info_span, warn};
 
 use super::keep::KeepError;
 use super::state::{Event, Outcome};
@@ -26,7 +26,9 @@ impl Scheduler {
         let Some(hold_until) = moved.next.hold_until else { return Ok(()) };
         let mut last_run = moved.next.last_run;
         for instant in moved.fire {
-            let outcome = self.fire(name, reminder, instant, last_run.as_ref()).await?;
+            let span = info_span!("reminder", reminder = %name, instant = instant.0);
+            let firing = self.fire(name, reminder, instant, last_run.as_ref());
+            let outcome = firing.instrument(span).await?;
             self.meters.fired(&outcome);
             told(name, instant, &outcome);
             let event = Event::Fired { instant, hold_until, outcome };

@@ -14,7 +14,7 @@ use portcullis_proto::job::Payload;
 use portcullis_proto::run::{Event, Phase};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{Instrument as _, info, info_span, warn};
 
 use crate::life::Worker;
 use crate::life::session::{End, Session};
@@ -81,7 +81,8 @@ async fn run_action(
         cancel: cancel.clone(),
     };
     info!(run.id = %session.id, call = plan.seq, tool = %plan.tool_name, "call begins");
-    let mut running = tool.run(call);
+    let span = info_span!("call", call = plan.seq, tool = %plan.tool_name);
+    let mut running = tool.run(call).instrument(span);
     let mut renewals = tokio::time::interval(Duration::from_millis(RENEW_MS));
     renewals.tick().await;
     let mut lost = None;
