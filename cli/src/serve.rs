@@ -100,6 +100,9 @@ async fn serve(mut config: Config, role: Role, telemetry: &Telemetry) -> Ended {
     let name = format!("portcullis {} {}", role.name(), std::process::id());
     let opened = home::open(&config.home, &name).await?;
     let engine = Engine::new(Arc::clone(&opened.store), Arc::clone(&opened.bus), Arc::new(System));
+    if opened.sqlite.is_some() {
+        void_claims(&engine).await?;
+    }
     telemetry::watch_bus(BusFigures {
         bus: Arc::clone(&opened.bus),
         rabbit: opened.rabbit.clone(),
@@ -131,6 +134,16 @@ async fn serve(mut config: Config, role: Role, telemetry: &Telemetry) -> Ended {
     close(opened).await;
     info!("stopped");
     Ok(Exit::Done)
+}
+
+/// No other process can have the store open: whoever held a claim in it is gone.
+async fn void_claims(engine: &Arc<Engine>) -> Result<(), Failure> {
+    let voided = engine.workers_gone().await;
+    let voided = voided.map_err(|why| Failure::new(Exit::Failed, "store", why.to_string()))?;
+    if 0 < voided {
+        warn!(claims = voided, "W019 the last process ended with runs in hand");
+    }
+    Ok(())
 }
 
 async fn listen(config: &Config, role: Role) -> Result<Option<TcpListener>, Failure> {

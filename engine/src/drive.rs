@@ -13,12 +13,14 @@ use portcullis_proto::run::{Change, Durability, Event, Reject, Run, fold};
 use portcullis_proto::time::Ms;
 
 use crate::meters::Meters;
-use crate::ports::{Bus, CommitError, Committed, RecordKey, Storage, StoreError, Version};
+use crate::ports::{Bus, CommitError, Committed, Order, RecordKey, Storage, StoreError, Version};
 use crate::record::{Record, RecordError};
 use crate::surroundings::{Draw as _, Surroundings};
 
 /// How often an event is applied again after another commit came first.
 pub const CONFLICTS_MAX: u32 = 8;
+/// How many claims a store can hold that one process wrote: as many as it can have slots.
+const CLAIMS_MAX: usize = 4_096;
 /// The longest pause before applying it again, in milliseconds.
 const CONFLICT_PAUSE_MS_MAX: u64 = 20;
 
@@ -245,6 +247,31 @@ impl Engine {
         approval: ApprovalId,
     ) -> Result<(), StepError> {
         self.void(id, Event::PolicyChanged { approval }).await
+    }
+
+    /// Takes every claim from whoever held it, without waiting for its lease. For a store that
+    /// only one process may have open, by that process, before it works itself: how many there
+    /// were.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written.
+    pub async fn workers_gone(self: &Arc<Self>) -> Result<usize, StepError> {
+        let mut voided = 0;
+        for shard in self.store.shape().shards.all() {
+            let all = Ms(0)..=Ms(i64::MAX);
+            let list = self.store.list(shard, "run.running", all, Order::LowestFirst, CLAIMS_MAX);
+            for run in list.await?.into_iter().filter_map(|entry| RunId::new(entry.member).ok()) {
+                match self.send(&run, &[Event::WorkersGone]).await {
+                    Ok(_) => voided += 1,
+                    // Its time was over anyway, and that was said instead.
+                    Err(StepError::Rejected { .. }) => {}
+                    // One that cannot be read is the sweep's to complain about.
+                    Err(StepError::Record(_)) => {}
+                    Err(why) => return Err(why),
+                }
+            }
+        }
+        Ok(voided)
     }
 
     async fn commit(

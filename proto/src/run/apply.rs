@@ -86,6 +86,7 @@ fn step(draft: &mut Draft, before: &Run, event: &Event) -> Result<(), Reject> {
         Event::ParentNotified => ending::parent_notified(draft),
         Event::ChildEnded { seq } => ending::child_ended(draft, *seq),
         Event::WakeFailed => tick::wake_failed(draft),
+        Event::WorkersGone => tick::workers_gone(draft),
         Event::Tick => tick::tick(draft, before),
     }
 }

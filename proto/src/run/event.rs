@@ -156,6 +156,8 @@ pub enum Event {
     Tick,
     /// A wake is known not to have reached a queue.
     WakeFailed,
+    /// The store was opened by the only process that may have it: whoever held a claim is gone.
+    WorkersGone,
     Published {
         approval: ApprovalId,
         rev: u32,
@@ -208,7 +210,7 @@ pub enum Standing {
 
 impl Event {
     /// Every name that [`Event::name`] gives.
-    pub const NAMES: [&'static str; 27] = [
+    pub const NAMES: [&'static str; 28] = [
         "Accepted",
         "Claim",
         "Renew",
@@ -227,6 +229,7 @@ impl Event {
         "Cancel",
         "Tick",
         "WakeFailed",
+        "WorkersGone",
         "Published",
         "Unroutable",
         "Decide",
@@ -259,6 +262,7 @@ impl Event {
             Self::Cancel { .. } => "Cancel",
             Self::Tick => "Tick",
             Self::WakeFailed => "WakeFailed",
+            Self::WorkersGone => "WorkersGone",
             Self::Published { .. } => "Published",
             Self::Unroutable { .. } => "Unroutable",
             Self::Decide { .. } => "Decide",

@@ -59,6 +59,19 @@ fn lapse(draft: &mut Draft) {
     draft.queue(Lane::Hi);
 }
 
+/// Whoever held the claim is gone for certain, so its lease is not waited for.
+pub(super) fn workers_gone(draft: &mut Draft) -> Result<(), Reject> {
+    match draft.next.phase {
+        Phase::Running { .. } => {
+            lapse(draft);
+            Ok(())
+        }
+        Phase::Queued { .. } | Phase::Waiting | Phase::Backoff { .. } | Phase::Ended(_) => {
+            Err(Reject::NothingDue)
+        }
+    }
+}
+
 const fn may_retry(call: &Call) -> bool {
     call.traits.effect.may_repeat() && call.tries < TRIES_MAX
 }

@@ -132,6 +132,7 @@ fn what_has_ended_answers_terminal_to_everything() {
         check(event.name(), &ended, event, Err(Reject::Terminal));
     }
     check("WakeFailed", &ended, Event::WakeFailed, Err(Reject::NothingDue));
+    check("WorkersGone", &ended, Event::WorkersGone, Err(Reject::NothingDue));
     check("Tick", &ended, Event::Tick, Err(Reject::NothingDue));
 }
 
@@ -217,6 +218,35 @@ fn a_lapsed_lease_leaves_what_was_started_to_its_kind() {
             Event::Tick,
             Ok("interrupted(outcome_unknown) [started started] | lapsed ended |  | firm"),
         ),
+    ]);
+}
+
+#[test]
+fn a_claim_whose_holder_is_gone_for_certain_is_void_before_its_lease_is_over() {
+    let again = || Life::with(&[call("put").effect(SideEffect::Idempotent)]).start(0);
+    let backoff = Life::held(job()).then(|_| release(Some(60_000)));
+    check_all([
+        (
+            "nothing planned",
+            Life::held(job()),
+            Event::WorkersGone,
+            Ok("queued:hi | lapsed | wake:hi"),
+        ),
+        (
+            "at most once",
+            Life::with(&[call("pay")]).start(0),
+            Event::WorkersGone,
+            Ok("interrupted(outcome_unknown) [started] | lapsed ended |  | firm"),
+        ),
+        (
+            "idempotent",
+            again(),
+            Event::WorkersGone,
+            Ok("queued:hi [ready] | lapsed retried | wake:hi"),
+        ),
+        ("queued", Life::of(job()), Event::WorkersGone, Err(Reject::NothingDue)),
+        ("parked", Life::with(&[gated("rm")]).park(), Event::WorkersGone, Err(Reject::NothingDue)),
+        ("backing off", backoff, Event::WorkersGone, Err(Reject::NothingDue)),
     ]);
 }
 

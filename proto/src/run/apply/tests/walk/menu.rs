@@ -123,6 +123,7 @@ impl Menu {
             self.add(Event::Release { claim: self.holder(), backoff_ms, why: "llm".into() }, Right);
             self.by(|claim| Event::Fail { claim, reason: Reason::of("agent_error") });
             self.add(Event::WakeFailed, Right);
+            self.add(Event::WorkersGone, Right);
         }
     }
 
