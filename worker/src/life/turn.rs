@@ -12,7 +12,7 @@ use portcullis_proto::call::{
     Call, OnDenied, OnUnknown, Progress, SideEffect, Status, Traits, args_hash, fingerprint,
 };
 use portcullis_proto::ids::{AgentName, JobKey, RunId, ToolName};
-use portcullis_proto::job::{Job, Parent, Payload};
+use portcullis_proto::job::{Attendance, Job, Parent, Payload};
 use portcullis_proto::policy::{Terms, Verdict};
 use portcullis_proto::run::{Ask, Event, Gating, Phase, PlannedCall, Reason, Start};
 use serde_json::{Value, json};
@@ -323,34 +323,42 @@ async fn begin(
     }
 }
 
-/// The arguments of the `agent` tool: `{agent, input?}`.
-fn child_args(worker: &Arc<Worker>, args: &Value) -> Result<(AgentName, Value), String> {
-    #[derive(serde::Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Args {
-        agent: AgentName,
-        #[serde(default)]
-        input: Value,
-    }
-    let args: Args = serde_json::from_value(args.clone())
+/// The arguments of the `agent` tool: `{agent, input?, unattended?}`.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChildArgs {
+    agent: AgentName,
+    #[serde(default)]
+    input: Value,
+    /// The child is not to count on the session that attends its parent. It can only give that up.
+    #[serde(default)]
+    unattended: bool,
+}
+
+fn child_args(worker: &Arc<Worker>, args: &Value) -> Result<ChildArgs, String> {
+    let args: ChildArgs = serde_json::from_value(args.clone())
         .map_err(|why| format!("{why}; write {{\"agent\": name, \"input\": value}}"))?;
     if !worker.settings.agents.contains_key(&args.agent) {
         return Err(format!("no agent is called `{}`", args.agent));
     }
-    Ok((args.agent, args.input))
+    Ok(args)
 }
 
-/// The one child of one call: origin and attendance inherited, limits its own but never beyond
-/// its parent's cap.
+/// The one child of one call: origin and attendance inherited or narrowed, limits its own but never
+/// beyond its parent's cap.
 fn child_job(
     worker: &Arc<Worker>,
     session: &Session,
     _: &Agent,
     plan: &StartPlan,
 ) -> Result<(RunId, Job), String> {
-    let (name, input) = child_args(worker, &plan.args)?;
+    let ChildArgs { agent: name, input, unattended } = child_args(worker, &plan.args)?;
     let agent = &worker.settings.agents[&name];
     let run = session.run();
+    let attendance = match unattended {
+        true => run.job.attendance.narrowed(&Attendance::Unattended),
+        false => run.job.attendance.clone(),
+    };
     let key = JobKey::child(&session.id, plan.seq);
     let input_hash =
         portcullis_proto::digest::Digest::of_json(&input).map_err(|e| e.to_string())?;
@@ -363,7 +371,7 @@ fn child_job(
         input: Payload::Inline(input),
         input_hash,
         origin: run.job.origin.clone(),
-        attendance: run.job.attendance.clone(),
+        attendance,
         limits: agent.limits,
         start_by: now.plus(agent.start_by_ms).min(run.hard_cap),
         parent: Some(Parent {
