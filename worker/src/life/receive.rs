@@ -47,13 +47,20 @@ pub async fn run(worker: Arc<Worker>, stop: CancellationToken) -> Result<(), Bus
     let slots = Arc::new(Semaphore::new(worker.settings.slots));
     let lives = TaskTracker::new();
     let mut consumers = None;
+    // Whether the last look into the store found work, so that there may be more.
+    let mut more = false;
     while !stop.is_cancelled() {
         let Some(permit) = free_slot(&slots, &mut consumers, &stop).await else { break };
         let open = match &mut consumers {
             Some(open) => open,
             None => consumers.insert(subscribe(&worker).await?),
         };
-        let idle = Duration::from_millis(IDLE_MS) + worker.engine.surroundings.jitter(IDLE_MS / 2);
+        let idle = match more {
+            true => Duration::ZERO,
+            false => {
+                Duration::from_millis(IDLE_MS) + worker.engine.surroundings.jitter(IDLE_MS / 2)
+            }
+        };
         let (lane, delivery) = tokio::select! {
             biased;
             () = stop.cancelled() => break,
@@ -61,7 +68,10 @@ pub async fn run(worker: Arc<Worker>, stop: CancellationToken) -> Result<(), Bus
             delivery = open.hi.next() => (Lane::Hi, delivery),
             delivery = open.lo.next() => (Lane::Lo, delivery),
             () = tokio::time::sleep(idle) => {
-                refill(&worker, &slots, permit, &lives).await;
+                more = tokio::select! {
+                    () = stop.cancelled() => break,
+                    more = refill(&worker, &slots, permit, &lives) => more,
+                };
                 continue;
             }
         };
@@ -212,14 +222,16 @@ async fn ring_again(worker: &Arc<Worker>, lane: Lane, rest: Vec<RunId>) {
     futures_util::future::join_all(wakes).await;
 }
 
-/// Nothing rang: looks for queued runs whose wake was lost.
+/// Nothing rang: looks for queued runs whose wake was lost. `true`: some of them could be claimed,
+/// so the wakes of others may be lost too. (Had none been, looking again at once would spin.)
 async fn refill(
     worker: &Arc<Worker>,
     slots: &Arc<Semaphore>,
     permit: OwnedSemaphorePermit,
     lives: &TaskTracker,
-) {
+) -> bool {
     let mut permit = Some(permit);
+    let mut claims = Vec::new();
     let store = &worker.engine.store;
     for shard in store.shape().shards.all() {
         let limit = slots.available_permits() + 1;
@@ -227,17 +239,19 @@ async fn refill(
         let queued = store.list(shard, "run.queued", all, Order::LowestFirst, limit).await;
         let queued = match queued {
             Ok(queued) => queued,
-            Err(why) => return warn!(%why, "the store gives no work"),
+            Err(why) => {
+                warn!(%why, "the store gives no work");
+                break;
+            }
         };
         for run in queued.into_iter().filter_map(|entry| RunId::new(entry.member).ok()) {
             let slot = permit.take().or_else(|| Arc::clone(slots).try_acquire_owned().ok());
-            let Some(slot) = slot else { return };
-            let (worker, tracker) = (Arc::clone(worker), lives.clone());
-            lives.spawn(async move {
-                spawn_life(&worker, run, slot, &tracker).await;
-            });
+            let Some(slot) = slot else { break };
+            claims.push(spawn_life(worker, run, slot, lives));
         }
     }
+    let answers = futures_util::future::join_all(claims).await;
+    answers.iter().flatten().any(|(answer, _)| *answer == Received::Claimed)
 }
 
 /// Lets running tools finish, then stops them; whatever is left lapses with its lease.
