@@ -2,13 +2,14 @@
 # Makes sure that the programs named exist. As root it installs what is missing, without starting
 # any service; otherwise it names the packages and ends with 2.
 #
-# usage: need.sh redis-server|rabbitmq-server|python3|pika ...
+# usage: need.sh redis-server|rabbitmq-server|python3|pika|pynacl ...
 set -euo pipefail
 
 package_of() {
   case $1 in
     redis-server | rabbitmq-server | python3) echo "$1" ;;
     pika) echo python3-pika ;;
+    pynacl) echo python3-nacl ;;
     *)
       echo "need.sh: unknown need: $1" >&2
       exit 2
@@ -23,6 +24,7 @@ has() {
       test -x /usr/lib/rabbitmq/bin/rabbitmq-server || test -x /opt/rabbitmq/sbin/rabbitmq-server
       ;;
     pika) /usr/bin/python3 -c 'import pika' 2>/dev/null ;;
+    pynacl) /usr/bin/python3 -c 'import nacl.signing' 2>/dev/null ;;
     *) command -v "$1" >/dev/null ;;
   esac
 }

@@ -6,6 +6,7 @@ mod bus_inprocess;
 mod bus_rabbitmq;
 mod deploy;
 mod flow;
+mod processes;
 mod scheduled;
 mod servers;
 mod store_redis;

@@ -5,4 +5,5 @@
 pub mod conformance;
 pub mod home;
 pub mod ledger;
+pub mod processes;
 pub mod servers;

@@ -27,6 +27,7 @@ pub use amqp::{await_queue_depth, delete_queue, purge_queue, queue_depth};
 pub use folder::TempFolder;
 pub use management::Management;
 pub use ports::PortLease;
+pub(crate) use process::{Process, poll_until};
 pub use rabbit_server::{RabbitOptions, RabbitServer};
 pub use redis_server::{AppendFsync, RedisOptions, RedisServer};
 pub use vhost::{SHARED_RABBIT_PORTS, Vhost, shared_rabbit};

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, PipeReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ const STOP_MS_MAX: u64 = 15_000;
 const POLL_PAUSE_MS: u64 = 5;
 
 /// A running server process, with the last lines it printed.
-pub(super) struct Process {
+pub(crate) struct Process {
     name: &'static str,
     child: Child,
     log: Arc<Log>,
@@ -35,8 +36,17 @@ impl Process {
         program: &Program,
         prepare: impl FnOnce(&mut Command),
     ) -> anyhow::Result<Self> {
+        Self::start_file(name, &program.find()?, prepare)
+    }
+
+    /// Starts the program in `file`, in the same way.
+    pub(crate) fn start_file(
+        name: &'static str,
+        file: &Path,
+        prepare: impl FnOnce(&mut Command),
+    ) -> anyhow::Result<Self> {
         let mut command = Command::new(programs::SETPRIV.find()?);
-        command.args(["--pdeathsig", "KILL", "--"]).arg(program.find()?);
+        command.args(["--pdeathsig", "KILL", "--"]).arg(file);
         command.env_clear().env("PATH", programs::search_path()).env("LANG", "C.UTF-8");
         prepare(&mut command);
         let (reader, writer) = std::io::pipe()?;
@@ -48,12 +58,12 @@ impl Process {
         Ok(Self { name, child, log })
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Waits until the server has printed `line`; an early end is an error with its last lines.
-    pub(super) fn wait_for_line(&self, line: &str, wait_ms_max: u64) -> anyhow::Result<()> {
+    pub(crate) fn wait_for_line(&self, line: &str, wait_ms_max: u64) -> anyhow::Result<()> {
         let (seen, closed) = self.log.wait(wait_ms_max, |text| text.contains(line));
         if seen {
             return Ok(());
@@ -63,12 +73,12 @@ impl Process {
     }
 
     /// The last lines it printed.
-    pub(super) fn log_text(&self) -> String {
+    pub(crate) fn log_text(&self) -> String {
         self.log.text()
     }
 
     /// Kills with -9 and waits until the process and its helpers are gone.
-    pub(super) fn kill9(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn kill9(&mut self) -> anyhow::Result<()> {
         // Once it is reaped, its number may be another process's.
         let reaped = self.child.try_wait()?.is_some();
         let helpers = if reaped { Vec::new() } else { descendants(self.pid()) };
@@ -93,6 +103,23 @@ impl Process {
         self.kill9()
     }
 
+    /// Waits for its end: the exit code, `None` when a signal ended it.
+    pub(crate) fn await_exit(&mut self, wait_ms_max: u64) -> anyhow::Result<Option<i32>> {
+        let (_, closed) = self.log.wait(wait_ms_max, |_| false);
+        ensure!(closed, "{} does not end; its last lines:\n{}", self.name, self.log.text());
+        Ok(self.child.wait()?.code())
+    }
+
+    /// Whether its output has ended, and it with it.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.log.lock().closed
+    }
+
+    /// The processes below it that run now.
+    pub(crate) fn helpers(&self) -> Vec<u32> {
+        descendants(self.pid()).into_iter().filter(|pid| is_alive(*pid)).collect()
+    }
+
     /// Helpers end by themselves once their server's pipes are closed, a moment later.
     fn await_gone(&self, helpers: &[u32]) -> anyhow::Result<()> {
         let gone = poll_until(GONE_MS_MAX, || !helpers.iter().any(|pid| is_alive(*pid)));
@@ -101,7 +128,7 @@ impl Process {
         Ok(())
     }
 
-    pub(super) fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+    pub(crate) fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         kill_process(Pid::from_child(&self.child), signal)
             .with_context(|| format!("cannot signal {}", self.name))
     }
@@ -116,7 +143,7 @@ impl Drop for Process {
 }
 
 /// Asks `probe` again and again until it says yes, for at most `wait_ms_max`.
-pub(super) fn poll_until(wait_ms_max: u64, probe: impl Fn() -> bool) -> bool {
+pub(crate) fn poll_until(wait_ms_max: u64, probe: impl Fn() -> bool) -> bool {
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_millis(wait_ms_max) {
         if probe() {

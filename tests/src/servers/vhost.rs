@@ -60,6 +60,12 @@ impl Vhost {
         format!("amqp://guest:guest@127.0.0.1:{}/{}", self.port, self.name)
     }
 
+    /// The port of the broker it lives on.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Its name, as the management API's paths want it.
     #[must_use]
     pub fn name(&self) -> &str {
