@@ -68,7 +68,7 @@ pub(crate) enum Command {
     /// Print a JSON Schema
     #[command(subcommand)]
     Schema(Schema),
-    /// Explain a command, `exit-codes` or `environment`
+    /// Explain a command, or a topic: exit-codes, environment, configuration, command-line
     Help(Help),
 }
 
@@ -243,6 +243,6 @@ pub(crate) enum Schema {
 
 #[derive(Debug, Args)]
 pub(crate) struct Help {
-    /// A command, `exit-codes` or `environment`
+    /// A command, or a topic: exit-codes, environment, configuration, command-line
     pub(crate) topic: Vec<String>,
 }

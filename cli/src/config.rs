@@ -29,14 +29,14 @@ use portcullis_scheduler::settings::{Reminder, Webhook};
 
 pub(crate) use agents::{AgentPlan, SANDBOX_EXEC, ToolPlanKind};
 pub(crate) use duration::Span;
-pub(crate) use environment::{Environment, variables};
+pub(crate) use environment::{Environment, resolve, variables};
 pub(crate) use file::{
     DeclareText, HttpSection, LogFormat, LogSection, SandboxMode, TelemetrySection, WorkerSection,
 };
 pub(crate) use home::{BusPlace, Home, StorePlace, without_login};
 pub(crate) use people::People;
 pub(crate) use problem::{Place, Problem, Scope};
-pub(crate) use schema::text as schema_text;
+pub(crate) use schema::{root as schema, text as schema_text};
 
 use load::Loader;
 use source::Sources;

@@ -1,5 +1,8 @@
 //! What do exit codes and environment variables mean, and how is a command used?
 
+mod commands;
+mod reference;
+
 use std::fmt::Write as _;
 
 use clap::CommandFactory as _;
@@ -13,6 +16,8 @@ use crate::output::Output;
 pub(crate) fn run(topic: &[String], output: Output) -> Ended {
     match topic {
         [one] if one == "exit-codes" => output.line(exit_codes().trim_end()),
+        [one] if one == "command-line" => output.line(&commands::page()),
+        [one] if one == "configuration" => output.line(&reference::page()),
         [one] if one == "environment" => output.line(environment().trim_end()),
         path => {
             let mut command = Cli::command();

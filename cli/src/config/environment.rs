@@ -120,7 +120,7 @@ fn collect(root: &Value, node: &Value, path: &mut Vec<String>, found: &mut Vec<V
 }
 
 /// Follows `$ref`, and takes what is left of an optional thing.
-fn resolve<'a>(root: &'a Value, node: &'a Value) -> &'a Value {
+pub(crate) fn resolve<'a>(root: &'a Value, node: &'a Value) -> &'a Value {
     if let Some(pointer) = node.get("$ref").and_then(Value::as_str) {
         let target = root.pointer(pointer.trim_start_matches('#'));
         return target.map_or(node, |target| resolve(root, target));

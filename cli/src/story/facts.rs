@@ -62,7 +62,10 @@ pub(crate) fn sentence(run: &RunView, entry: &Entry) -> Option<String> {
             format!("Call {call}, `{tool}`, {}.", ended_as(*status))
         }
         Fact::Retried { call, tries } => {
-            format!("Call {call} is tried again, for the {} time.", ordinal(tries + 1))
+            format!(
+                "Call {call} is tried again, for the {} time.",
+                ordinal(tries.saturating_add(1))
+            )
         }
         Fact::Parked { waits: 1 } => "It parked on one wait and holds no worker.".to_owned(),
         Fact::Parked { waits } => format!("It parked on {waits} waits and holds no worker."),

@@ -73,10 +73,21 @@ fn the_opening_says_who_asked() {
     }
 }
 
+/// Every fact with its sentence checked; none: nothing is said.
+#[track_caller]
+fn check(cases: impl IntoIterator<Item = (Value, &'static str)>) {
+    for (mut fact, wanted) in cases {
+        fact["at"] = json!(START + 5);
+        let told = tell(&run(json!({ "history": [fact] }))).happened;
+        let texts: Vec<&str> = told.iter().map(|(_, text)| text.as_str()).collect();
+        assert_eq!(texts.join(" "), wanted, "{fact}");
+    }
+}
+
 #[test]
-fn each_fact_is_a_sentence() {
+fn the_way_of_a_run_is_told_in_sentences() {
     let id = approval();
-    let cases = [
+    check([
         (json!({ "what": "accepted", "agent": "a", "origin": "api" }), ""),
         (json!({ "what": "claimed", "attempt": 1 }), "A worker took it."),
         (
@@ -97,20 +108,7 @@ fn each_fact_is_a_sentence() {
         ),
         (
             json!({ "what": "unroutable", "approval": id }),
-            "The request is in its approvers' inbox; no queue of theirs takes it.",
-        ),
-        (
-            json!({ "what": "voted", "approval": id, "by": "alice", "verdict": "deny",
-                    "channel": "amqp" }),
-            "`alice` denied call 0, by RabbitMQ.",
-        ),
-        (
-            json!({ "what": "approved", "approval": id, "use_by": START + 900_000 }),
-            "Call 0 may start, until 2026-12-01 04:15:00 UTC.",
-        ),
-        (
-            json!({ "what": "denied", "call": 0, "tool": "shell", "denial": timed_out() }),
-            "Call 0, `shell`, was denied: nobody in pool `default` answered within 30 s.",
+            "No queue of its approvers takes the request.",
         ),
         (json!({ "what": "started", "call": 0, "tool": "shell" }), "Call 0, `shell`, started."),
         (
@@ -131,13 +129,40 @@ fn each_fact_is_a_sentence() {
         (json!({ "what": "lapsed" }), "Its worker did not renew the lease and counts as lost."),
         (json!({ "what": "cancel_asked", "by": "local" }), "local asked to cancel it."),
         (json!({ "what": "ended", "outcome": "failed", "code": "x", "detail": null }), ""),
-    ];
-    for (mut fact, wanted) in cases {
-        fact["at"] = json!(START + 5);
-        let told = tell(&run(json!({ "history": [fact] }))).happened;
-        let texts: Vec<&str> = told.iter().map(|(_, text)| text.as_str()).collect();
-        assert_eq!(texts.join(" "), wanted, "{fact}");
-    }
+    ]);
+}
+
+#[test]
+fn what_approvers_do_is_told_in_sentences() {
+    let id = approval();
+    check([
+        (
+            json!({ "what": "extended", "approval": id, "by": "alice",
+                    "deadline": START + 60_000 }),
+            "`alice` gave call 0 more time: silence denies it at 2026-12-01 04:01:00 UTC.",
+        ),
+        (
+            json!({ "what": "escalated", "approval": id, "pool": "ops" }),
+            "Pool `ops` is asked about call 0 as well.",
+        ),
+        (
+            json!({ "what": "edited", "approval": id, "becomes": id, "by": "alice" }),
+            "`alice` allows call 0 with other arguments.",
+        ),
+        (
+            json!({ "what": "voted", "approval": id, "by": "alice", "verdict": "deny",
+                    "channel": "amqp" }),
+            "`alice` denied call 0, by RabbitMQ.",
+        ),
+        (
+            json!({ "what": "approved", "approval": id, "use_by": START + 900_000 }),
+            "Call 0 may start, until 2026-12-01 04:15:00 UTC.",
+        ),
+        (
+            json!({ "what": "denied", "call": 0, "tool": "shell", "denial": timed_out() }),
+            "Call 0, `shell`, was denied: nobody in pool `default` answered within 30 s.",
+        ),
+    ]);
 }
 
 #[test]

@@ -49,10 +49,16 @@ fn validate_names_everything_that_is_wrong() {
 }
 
 #[test]
-fn the_shipped_schema_is_the_codes() {
-    let shipped = include_str!("../../../docs/schema/portcullis.schema.json");
-    let printed = Site::empty().run(&["schema", "config"]).out;
-    assert_eq!(printed, shipped, "renew it: portcullis schema config");
+fn what_is_generated_from_the_code_is_shipped_as_it_is() {
+    let pages = [
+        (["schema", "config"], include_str!("../../../docs/schema/portcullis.schema.json")),
+        (["help", "configuration"], include_str!("../../../docs/reference/configuration.md")),
+        (["help", "command-line"], include_str!("../../../docs/reference/command-line.md")),
+    ];
+    for (command, shipped) in pages {
+        let printed = Site::empty().run(&command).out;
+        assert_eq!(printed, shipped, "renew it: portcullis {}", command.join(" "));
+    }
 }
 
 #[test]
