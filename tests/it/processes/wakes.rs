@@ -17,8 +17,8 @@ fn tripled(wakes: Vec<(String, Vec<u8>)>) -> Vec<(String, Vec<u8>)> {
     copies.into_iter().map(|(_, wake)| wake).collect()
 }
 
-/// Takes what rings for so many runs, and throws all of it in three times.
-async fn triple(url: &str, runs: usize) {
+/// Takes what rings for these runs, and throws all of it in three times.
+async fn triple(url: &str, runs: &[String]) {
     throw_wakes(url, &tripled(take_wakes(url, runs).await)).await;
 }
 
@@ -45,7 +45,7 @@ async fn every_wake_comes_three_times_and_shuffled_and_each_run_acts_once() {
     for _ in 0..4 {
         askers.push(desk.run("asker", json!({})).await);
     }
-    triple(&url, 10).await;
+    triple(&url, &[runs.clone(), askers.clone()].concat()).await;
     let workers = [site.worker(0).await, site.worker(1).await];
     for id in &runs {
         let run = desk.ended(id).await;
@@ -63,7 +63,7 @@ async fn every_wake_comes_three_times_and_shuffled_and_each_run_acts_once() {
         assert_eq!(desk.decide(request, "bob", verdict).await.0, 200);
     }
     // The denied one has ended without a worker.
-    triple(&url, 3).await;
+    triple(&url, &askers[1..]).await;
     let workers = [site.worker(0).await, site.worker(1).await];
     for (n, id) in askers.iter().enumerate() {
         let run = desk.ended(id).await;

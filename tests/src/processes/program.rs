@@ -36,9 +36,9 @@ impl Running {
     pub(super) async fn await_answer(&self, path: &str) {
         let answers = until(path, async || self.api.is_ok(path).await);
         let died = async {
-            // sleep: a poll for an early end, whose log says more than a time-out would
             let pause = std::time::Duration::from_millis(50);
             while self.is_alive() {
+                // sleep: a poll for an early end, whose log says more than a time-out would
                 tokio::time::sleep(pause).await;
             }
         };
