@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::site::Site;
+use crate::site::{Serving, Site};
 
 #[test]
 fn a_process_that_is_told_to_stop_ends_in_good_order() {
@@ -78,4 +78,38 @@ fn a_broken_configuration_starts_nothing() {
     let done = site.run(&["up"]);
     assert_eq!(done.code, 2);
     assert!(done.err.contains("`worker.slots`"), "{}", done.err);
+}
+
+/// A site whose agent sleeps without asking, and a run of it that has begun to.
+fn asleep(seconds: &str) -> (Site, Serving, String) {
+    let site = Site::init("30");
+    site.edit(&[
+        ("[\"echo\", \"Hello, {{ input.name }}!\"]", &format!("[\"sleep\", \"{seconds}\"]")),
+        ("gate = \"ask\"", "gate = \"allow\""),
+    ]);
+    let up = site.up();
+    let started = site.run(&["runs", "start", "greeter", "--json"]).json();
+    up.wait_for("call begins");
+    (site, up, started["run_id"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn a_running_tool_may_finish_before_the_process_stops() {
+    let (site, up, run) = asleep("1");
+    up.signal(Signal::TERM);
+    up.wait_for("stopped");
+    assert_eq!(up.end(), 0);
+    let _again = site.up();
+    let followed = site.run(&["runs", "follow", &run]);
+    assert_eq!(followed.code, 0, "its call was not interrupted: {}", followed.out);
+}
+
+#[test]
+fn a_second_signal_stops_at_once() {
+    let (_site, up, _) = asleep("60");
+    up.signal(Signal::TERM);
+    up.wait_for("a second signal stops at once");
+    up.signal(Signal::INT);
+    up.wait_for("stopped at once");
+    assert_eq!(up.end(), 1);
 }
