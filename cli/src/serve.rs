@@ -100,7 +100,7 @@ async fn serve(mut config: Config, role: Role, telemetry: &Telemetry) -> Ended {
     let name = format!("portcullis {} {}", role.name(), std::process::id());
     let opened = home::open(&config.home, &name).await?;
     let engine = Engine::new(Arc::clone(&opened.store), Arc::clone(&opened.bus), Arc::new(System));
-    if opened.sqlite.is_some() {
+    if !config.home.is_distributed() {
         void_claims(&engine).await?;
     }
     telemetry::watch_bus(BusFigures {

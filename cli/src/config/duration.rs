@@ -4,15 +4,14 @@
 //! to zero, which would mean something else in many places.
 
 use serde::de::{Deserializer, Error, Visitor};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// The longest span that can be written, in milliseconds: ten years.
 pub(crate) const SPAN_MS_MAX: i64 = 3_660 * 24 * 3_600_000;
 const FORM: &str = "write seconds such as 90, or \"250ms\", \"5m\", \"1h30m\", \"2d\"";
 
 /// A length of time: a number of seconds, or a text such as `5m`, `1h30m`, `250ms`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span {
     ms: i64,
 }
@@ -93,6 +92,13 @@ impl std::fmt::Display for Span {
     }
 }
 
+/// As a user would write it: the schema's defaults are written so.
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Reader;
@@ -170,6 +176,7 @@ mod tests {
     fn a_span_is_written_shortest() {
         for (ms, text) in [(5_400_000, "1h30m"), (250, "250ms"), (90_000, "1m30s"), (0, "0ms")] {
             assert_eq!(Span::of_ms(ms).to_string(), text);
+            assert_eq!(serde_json::json!(Span::of_ms(ms)), text);
         }
     }
 }
