@@ -11,7 +11,7 @@ cargo build --locked --workspace --bins
 cargo test --locked --workspace --doc --quiet
 
 if cargo nextest --version >/dev/null 2>&1; then
-  "$target/debug/with-servers" cargo nextest run --locked --workspace "$@"
+  "$target/debug/with-servers" cargo nextest run --locked --workspace --no-fail-fast "$@"
 else
   "$target/debug/with-servers" cargo test --locked --workspace --bins --lib --tests --no-fail-fast \
     -- "$@"

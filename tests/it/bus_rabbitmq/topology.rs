@@ -104,6 +104,8 @@ async fn a_body_too_long_is_dead_lettered_unread() {
     let bus = bus(&vhost.url()).await;
     let as_port: Arc<dyn Bus> = bus.clone();
     let channel = stranger(&vhost.url()).await;
+    // Confirmed: it is in the queue before the short one.
+    channel.confirm_select(lapin::options::ConfirmSelectOptions::default()).await.unwrap();
     let body = vec![b' '; portcullis_engine::ports::BODY_BYTES_MAX + 1];
     let (exchange, key) = (topology::JOBS.into(), topology::INTAKE_QUEUE.into());
     let options = BasicPublishOptions::default();
