@@ -1,6 +1,6 @@
 //! The life of a run: one state, one pure function that moves it.
 //!
-//! Authority: the record in the store, changed only by commits of what [`apply`] returned.
+//! Authority: the record in the store, changed only by commits of what [`apply()`] returned.
 //! States: Queued ──claim──▶ Running ──park──▶ Waiting ──answer──▶ Queued … ──▶ Ended. Approvals,
 //! votes and children live in the calls and move in any live phase.
 //! Invariant: a live run always has a next deadline, never later than its hard cap; an ended run
