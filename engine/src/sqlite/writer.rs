@@ -28,6 +28,9 @@ use super::{SqliteSettings, collect};
 const GROUP_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// How often expired rows are looked for, in milliseconds.
 const TIDY_EVERY_MS: u64 = 1_000;
+/// While there is more to remove: each step is a transaction with an fsync of its own, which
+/// commits must not wait for after every group.
+const TIDY_MORE_MS: u64 = 20;
 /// An idle store's file knows the time at least this well, in milliseconds.
 const SEEN_BEHIND_MS_MAX: i64 = 60_000;
 
@@ -144,8 +147,7 @@ impl Scribe {
 
     fn run(mut self, queue: &Receiver<Waiting>) {
         loop {
-            let wait_ms = if self.more_to_tidy { 0 } else { TIDY_EVERY_MS };
-            match queue.recv_timeout(Duration::from_millis(wait_ms)) {
+            match queue.recv_timeout(Duration::from_millis(self.tidy_pause_ms())) {
                 Ok(first) => {
                     let group = gather(first, queue, self.settings.group_max);
                     self.write(group);
@@ -201,9 +203,13 @@ impl Scribe {
         }
     }
 
+    const fn tidy_pause_ms(&self) -> u64 {
+        if self.more_to_tidy { TIDY_MORE_MS } else { TIDY_EVERY_MS }
+    }
+
     fn tidy(&mut self) {
         let now = self.clock.now();
-        if !self.more_to_tidy && now.since(self.tidied) < TIDY_EVERY_MS as i64 {
+        if now.since(self.tidied) < self.tidy_pause_ms().cast_signed() {
             return;
         }
         self.tidied = now;
