@@ -131,8 +131,12 @@ pub struct Ended {
 pub enum Phase {
     Queued {
         lane: Lane,
-        /// How often it rang, or failed to.
+        /// How often it rang by itself, without those that are known to have reached nobody.
         rings: u8,
+        /// How often a wake is known to have failed. Counted apart: after an outage of the bus a
+        /// run must not ring as seldom as one that rang in vain for hours.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        failed: u8,
         ring_at: Ms,
     },
     Running {
@@ -145,6 +149,11 @@ pub enum Phase {
         until: Ms,
     },
     Ended(Box<Ended>),
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+const fn is_zero(count: &u8) -> bool {
+    *count == 0
 }
 
 impl Phase {

@@ -96,7 +96,7 @@ impl Draft {
     /// Puts the run back in a queue and rings.
     pub(super) fn queue(&mut self, lane: Lane) {
         let ring_at = self.now.plus(RING_MS_FIRST);
-        self.next.phase = Phase::Queued { lane, rings: 0, ring_at };
+        self.next.phase = Phase::Queued { lane, rings: 0, failed: 0, ring_at };
         self.order(Effect::Wake(lane));
     }
 

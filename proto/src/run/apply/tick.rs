@@ -16,7 +16,7 @@ pub(super) fn tick(draft: &mut Draft, before: &Run) -> Result<(), Reject> {
     let now = draft.now;
     let mut ring = None;
     match &mut draft.next.phase {
-        Phase::Queued { lane, rings, ring_at } if *ring_at <= now => {
+        Phase::Queued { lane, rings, ring_at, .. } if *ring_at <= now => {
             *rings = rings.saturating_add(1);
             let wait = RING_MS_FIRST.saturating_mul(4_i64.saturating_pow(u32::from(*rings)));
             *ring_at = now.plus(wait.min(RING_MS_MAX));
@@ -152,9 +152,10 @@ fn repeat_last_words(draft: &mut Draft) {
 pub(super) fn wake_failed(draft: &mut Draft) -> Result<(), Reject> {
     let now = draft.now;
     match &mut draft.next.phase {
-        Phase::Queued { rings, ring_at, .. } => {
-            let wait = WAKE_RETRY_MS_FIRST.saturating_mul(1 << (*rings).min(8));
-            *rings = rings.saturating_add(1);
+        Phase::Queued { rings, failed, ring_at, .. } => {
+            let wait = WAKE_RETRY_MS_FIRST.saturating_mul(1 << (*failed).min(8));
+            *failed = failed.saturating_add(1);
+            *rings = rings.saturating_sub(1);
             *ring_at = now.plus(wait.min(WAKE_RETRY_MS_MAX));
             Ok(())
         }

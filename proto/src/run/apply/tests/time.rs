@@ -38,6 +38,19 @@ fn a_wake_that_is_known_to_have_failed_rings_sooner_and_ever_later() {
     check("no wake", &backoff, Event::WakeFailed, Err(Reject::NothingDue));
 }
 
+#[test]
+fn after_an_outage_of_the_bus_a_run_rings_as_soon_as_one_that_never_rang_in_vain() {
+    let mut life = Life::of(limited(|limits| limits.cap_ms = 100 * HOUR_MS));
+    for _ in 0..8 {
+        life = life.then(|_| Event::WakeFailed);
+        let due = next_deadline(life.run()).unwrap();
+        life = life.until(due).tick();
+    }
+    // The last ring is not known to have failed: it counts as the first.
+    let due = next_deadline(life.run()).unwrap();
+    assert_eq!(due.since(life.now) / 1_000, 120);
+}
+
 /// Lives in every phase, and with every kind of call.
 fn lives() -> Vec<(&'static str, Life)> {
     let parked = Life::with(&[gated("rm")]).park();
