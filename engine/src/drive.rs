@@ -86,6 +86,8 @@ pub struct Engine {
     pub surroundings: Arc<dyn Surroundings>,
     pub meters: Meters,
     pub(crate) tasks: tokio_util::task::TaskTracker,
+    /// One for each change whose effects are being performed.
+    pub(crate) performing: Arc<tokio::sync::Semaphore>,
 }
 
 impl Engine {
@@ -96,7 +98,9 @@ impl Engine {
         surroundings: Arc<dyn Surroundings>,
     ) -> Arc<Self> {
         let tasks = tokio_util::task::TaskTracker::new();
-        Arc::new(Self { store, bus, surroundings, meters: Meters::default(), tasks })
+        let performing = Arc::new(tokio::sync::Semaphore::new(crate::effects::PERFORMING_MAX));
+        let meters = Meters::default();
+        Arc::new(Self { store, bus, surroundings, meters, tasks, performing })
     }
 
     /// The id that a job's run has in this store.
@@ -118,17 +122,17 @@ impl Engine {
     /// When the store cannot be read, or holds no run under the id.
     pub async fn load(&self, id: &RunId) -> Result<(Option<Held>, Ms), StepError> {
         let loaded = self.store.load(&RecordKey::Run(id.clone())).await?;
-        let boot_ms = self.surroundings.boot_ms();
         let held = match loaded.stored {
-            Some(stored) => Some(Held {
-                record: Record::decode(&stored.bytes)?,
-                version: stored.version,
-                now: loaded.now,
-                boot_ms,
-            }),
+            Some(stored) => {
+                Some(self.held(Record::decode(&stored.bytes)?, stored.version, loaded.now))
+            }
             None => None,
         };
         Ok((held, loaded.now))
+    }
+
+    pub(crate) fn held(&self, record: Record, version: Version, now: Ms) -> Held {
+        Held { record, version, now, boot_ms: self.surroundings.boot_ms() }
     }
 
     /// Applies events to a run as one commit, from a fresh read.
@@ -167,12 +171,11 @@ impl Engine {
             };
             match self.commit(id, before.as_ref(), &change, events).await {
                 Ok((committed, record)) => {
-                    let boot_ms = self.surroundings.boot_ms();
                     let Committed { version, now } = committed;
                     self.meters.changed(&change);
                     crate::narrate::narrate(id, &change.journal);
                     self.perform(id, &record.run, change.effects);
-                    return Ok(Held { record, version, now, boot_ms });
+                    return Ok(self.held(record, version, now));
                 }
                 Err(StepError::Commit(why)) => self.answer(id, why).await?,
                 Err(other) => return Err(other),
@@ -196,8 +199,7 @@ impl Engine {
             let change = Change::none(before.run().clone(), Durability::Firm);
             match self.commit(id, Some(&before), &change, &[]).await {
                 Ok((Committed { version, now }, record)) => {
-                    let boot_ms = self.surroundings.boot_ms();
-                    return Ok(Held { record, version, now, boot_ms });
+                    return Ok(self.held(record, version, now));
                 }
                 Err(StepError::Commit(why)) => self.answer(id, why).await?,
                 Err(other) => return Err(other),

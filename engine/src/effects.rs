@@ -19,14 +19,22 @@ use tracing::{Instrument as _, debug, warn};
 use crate::drive::{Engine, Held, StepError};
 use crate::ports::{Message, Published, Route, Wake};
 
+/// So many changes have their effects performed at once. What comes beyond is left to the timer.
+pub(crate) const PERFORMING_MAX: usize = 16_384;
+
 impl Engine {
     /// Starts every effect of a change; none is waited for.
     pub(crate) fn perform(self: &Arc<Self>, id: &RunId, run: &Run, effects: Vec<Effect>) {
         if effects.is_empty() {
             return;
         }
+        let Ok(place) = Arc::clone(&self.performing).try_acquire_owned() else {
+            warn!(run.id = %id, "W022 too many effects under way, postponed to the timer");
+            return;
+        };
         let (engine, id, run) = (Arc::clone(self), id.clone(), run.clone());
         let performing = async move {
+            let _place = place;
             for effect in effects {
                 engine.perform_one(&id, &run, effect).await;
             }

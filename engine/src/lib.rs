@@ -4,6 +4,7 @@
 //! Invariant: no rule lives here. What may happen is decided in `portcullis-proto`; this crate
 //! makes it durable and carries out what the durable state asks for.
 
+mod bury;
 mod commit;
 pub mod drive;
 mod effects;

@@ -7,11 +7,13 @@
 //! If we crash here: the other processes' sweepers, or the next process to start, do the same.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use portcullis_proto::ids::Shard;
+use futures_util::FutureExt as _;
+use portcullis_proto::ids::{RunId, Shard};
 use portcullis_proto::run::{Event, Reject};
 use portcullis_proto::time::Ms;
 use tokio::sync::Semaphore;
@@ -19,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
 use crate::drive::{Engine, StepError};
-use crate::ports::{Due, RecordKey};
+use crate::ports::{CommitError, Due, RecordKey};
 use crate::surroundings::Draw as _;
 
 /// How far ahead entries are read into local timers, in milliseconds.
@@ -35,8 +37,10 @@ const TICKS_MAX: usize = 256;
 /// An entry that cannot be worked off is left alone this long, doubled each time, in milliseconds.
 const SKIP_MS_FIRST: i64 = 1_000;
 const SKIP_MS_MAX: i64 = 60_000;
-/// After so many failures in a row an operator is told.
+/// After so many failures in a row an operator is told, and a damaged run is ended.
 const FAILURES_LOUD: u32 = 10;
+/// So many failing records are remembered.
+const FAILING_MAX: usize = 16_384;
 
 /// What to do about records of other kinds than runs.
 #[async_trait]
@@ -146,54 +150,111 @@ impl Sweeper {
             return;
         }
         let wait = Duration::from_millis(u64::try_from(due.at.since(now)).unwrap_or(0));
-        let (sweeper, stop) = (Arc::clone(self), stop.clone());
+        let (underway, stop) = (Underway(Arc::clone(self), due), stop.clone());
         self.engine.tasks.spawn(async move {
+            let Underway(sweeper, due) = &underway;
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = tokio::time::sleep(wait) => sweeper.work_off(&due).await,
-            }
-            let mut underway = sweeper.underway.lock().expect("no panic while held");
-            if underway.get(&due.key) == Some(&due.at) {
-                underway.remove(&due.key);
+                () = tokio::time::sleep(wait) => sweeper.work_off(due).await,
             }
         });
     }
 
     async fn work_off(self: &Arc<Self>, due: &Due) {
         let Ok(_permit) = self.permits.acquire().await else { return };
-        let done = match &due.key {
-            RecordKey::Run(_) => self.tick(due).await,
-            RecordKey::Reminder { .. } => self.others.due(&due.key).await,
-        };
-        let mut failing = self.failing.lock().expect("no panic while held");
-        if done {
-            failing.remove(&due.key);
-            return;
-        }
-        let times = failing.get(&due.key).map_or(1, |f| f.times.saturating_add(1));
-        let wait = SKIP_MS_FIRST.saturating_mul(1 << times.min(8)).min(SKIP_MS_MAX);
-        let until_boot_ms = self.engine.surroundings.boot_ms().saturating_add(wait);
-        failing.insert(due.key.clone(), Failing { times, until_boot_ms });
-        self.engine.meters.sweep_failed();
-        if times.is_multiple_of(FAILURES_LOUD) {
-            error!(record = due.key.store_key(), times, "W021 a deadline cannot be worked off");
+        // A panic is a failure of this one record, not the end of its timer.
+        let worked = AssertUnwindSafe(self.work_on(due)).catch_unwind().await;
+        let worked = worked.unwrap_or_else(|_| Worked::Never("its rules panicked".to_owned()));
+        let times = self.note(&due.key, &worked);
+        match (&due.key, worked) {
+            (RecordKey::Run(id), Worked::Never(why)) if times.is_multiple_of(FAILURES_LOUD) => {
+                self.bury(id, &why).await;
+            }
+            (_, Worked::Later | Worked::Never(_)) if times.is_multiple_of(FAILURES_LOUD) => {
+                error!(record = due.key.store_key(), times, "W021 a deadline cannot be worked off");
+            }
+            (_, Worked::Done | Worked::Later | Worked::Never(_)) => {}
         }
     }
 
-    async fn tick(self: &Arc<Self>, due: &Due) -> bool {
-        let RecordKey::Run(id) = &due.key else { return true };
+    async fn work_on(self: &Arc<Self>, due: &Due) -> Worked {
+        match &due.key {
+            RecordKey::Run(_) => self.tick(due).await,
+            RecordKey::Reminder { .. } if self.others.due(&due.key).await => Worked::Done,
+            RecordKey::Reminder { .. } => Worked::Later,
+        }
+    }
+
+    /// How often the record has failed in a row; 0 if it did not. More of them than
+    /// [`FAILING_MAX`] are not remembered, and so are tried at every look.
+    fn note(&self, key: &RecordKey, worked: &Worked) -> u32 {
+        let mut failing = self.failing.lock().expect("no panic while held");
+        if matches!(worked, Worked::Done) {
+            failing.remove(key);
+            return 0;
+        }
+        let times = failing.get(key).map_or(1, |f| f.times.saturating_add(1));
+        let wait = SKIP_MS_FIRST.saturating_mul(1 << times.min(8)).min(SKIP_MS_MAX);
+        let until_boot_ms = self.engine.surroundings.boot_ms().saturating_add(wait);
+        if failing.len() < FAILING_MAX || failing.contains_key(key) {
+            failing.insert(key.clone(), Failing { times, until_boot_ms });
+        }
+        self.engine.meters.sweep_failed();
+        times
+    }
+
+    async fn bury(&self, id: &RunId, why: &str) {
+        match self.engine.bury(id, why).await {
+            Ok(true) => error!(run.id = %id, why, "W023 a run was ended: its record is damaged"),
+            Ok(false) => error!(run.id = %id, why, "W021 a deadline cannot be worked off"),
+            Err(fault) => error!(run.id = %id, why, %fault, "W021 nor can the run be ended"),
+        }
+    }
+
+    async fn tick(self: &Arc<Self>, due: &Due) -> Worked {
+        let RecordKey::Run(id) = &due.key else { return Worked::Done };
         match self.engine.send(id, &[Event::Tick]).await {
-            Ok(_) => true,
+            Ok(_) => Worked::Done,
             // Another sweeper was faster, or this one a millisecond too early: the next look
             // finds the entry again if it still stands.
             Err(StepError::Rejected {
                 reject: Reject::NothingDue | Reject::Terminal | Reject::Unknown,
                 ..
-            }) => true,
+            }) => Worked::Done,
             Err(why) => {
                 warn!(run.id = %id, %why, "deadline not worked off");
-                false
+                match why {
+                    StepError::Record(_) | StepError::Commit(CommitError::TooLarge { .. }) => {
+                        Worked::Never(why.to_string())
+                    }
+                    StepError::Rejected { .. }
+                    | StepError::Store(_)
+                    | StepError::Commit(_)
+                    | StepError::Contended => Worked::Later,
+                }
             }
+        }
+    }
+}
+
+/// What came of one due record.
+enum Worked {
+    Done,
+    /// It may work later.
+    Later,
+    /// It will not, however long one waits, and why.
+    Never(String),
+}
+
+/// One entry that a local timer stands for, until dropped.
+struct Underway(Arc<Sweeper>, Due);
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        let Self(sweeper, due) = self;
+        let mut underway = sweeper.underway.lock().expect("no panic while held");
+        if underway.get(&due.key) == Some(&due.at) {
+            underway.remove(&due.key);
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod bus_inprocess;
 mod bus_rabbitmq;
+mod damaged;
 mod deploy;
 mod flow;
 mod processes;
