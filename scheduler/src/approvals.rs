@@ -10,7 +10,7 @@ use std::sync::Arc;
 use portcullis_engine::{Held, StepError, trace};
 use portcullis_proto::decision::{Channel, Decision, Signature, SignedDecision, Verdict};
 use portcullis_proto::digest::Digest;
-use portcullis_proto::ids::{ApprovalId, Nonce, PoolName};
+use portcullis_proto::ids::{ApprovalId, Nonce, PoolName, Subject};
 use portcullis_proto::run::{Event, Reject, Standing, effective};
 use portcullis_proto::time::Ms;
 use tracing::{Instrument as _, info, warn};
@@ -135,11 +135,8 @@ impl Scheduler {
         let held = held.ok_or_else(unknown)?;
         let (_, request) = held.run().approval(id).ok_or_else(unknown)?;
         // A token speaks for its own pools only, whatever else its subject belongs to.
-        let standing = if approver.pools.contains(&request.pool) {
-            self.standing(&request.pool, approver)
-        } else {
-            Standing::NoMember
-        };
+        let spoken_for = request.pools().filter(|pool| approver.pools.contains(pool));
+        let standing = self.standing(spoken_for, &approver.subject);
         let signed = Box::new(self.witness(id, approver, ballot, now)?);
         let keys = Arc::clone(&self.settings.keys);
         let event = Event::Decide { signed, standing, keys };
@@ -156,8 +153,13 @@ impl Scheduler {
         }
     }
 
-    fn standing(&self, pool: &PoolName, approver: &Proven) -> Standing {
-        if self.settings.roster.is_member(pool, &approver.subject) {
+    /// Whether somebody belongs, now, to any of the pools that were asked.
+    pub(crate) fn standing<'a>(
+        &self,
+        mut asked: impl Iterator<Item = &'a PoolName>,
+        who: &Subject,
+    ) -> Standing {
+        if asked.any(|pool| self.settings.roster.is_member(pool, who)) {
             Standing::Member
         } else {
             Standing::NoMember

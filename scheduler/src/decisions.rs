@@ -10,7 +10,7 @@ use bytes::Bytes;
 use portcullis_engine::ports::{BusError, Source};
 use portcullis_engine::{StepError, trace};
 use portcullis_proto::decision::{Channel, DecisionError, SignedDecision};
-use portcullis_proto::run::{Event, Reject, Standing};
+use portcullis_proto::run::{Event, Reject};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span, debug, info, warn};
 
@@ -82,11 +82,7 @@ impl Scheduler {
             let (reject, place) = (Reject::UnknownApproval, 0);
             return Err(StepError::Rejected { reject, place, held: None });
         };
-        let standing = if self.settings.roster.is_member(&request.pool, &approver) {
-            Standing::Member
-        } else {
-            Standing::NoMember
-        };
+        let standing = self.standing(request.pools(), &approver);
         let keys = Arc::clone(&self.settings.keys);
         let event = Event::Decide { signed: Box::new(signed), standing, keys };
         let in_trace = held.as_ref().map(|held| trace::decision(&id, held.run()));

@@ -4,8 +4,10 @@ mod amqp;
 mod desk;
 mod server;
 
+use portcullis_proto::call::Call;
 use portcullis_proto::ids::RunId;
-use portcullis_proto::run::Outcome;
+use portcullis_proto::policy::Pool;
+use portcullis_proto::run::{Outcome, Run};
 use portcullis_tests::home::{AgentBuilder, Home, Kind, Plan};
 use serde_json::{Value, json};
 
@@ -35,6 +37,7 @@ on_both_homes! {
     two_schedulers_fire_each_instant_once
     an_approval_over_http_lets_the_call_run_once_and_the_stream_tells_it
     a_token_is_no_more_than_its_pool
+    who_was_asked_first_still_counts_when_others_are_asked_as_well
 }
 
 fn plain() -> AgentBuilder {
@@ -140,6 +143,31 @@ async fn a_token_is_no_more_than_its_pool(kind: Kind) {
     let run = home.ended(&id).await;
     assert_eq!(run.ended().unwrap().outcome, Outcome::CompletedWithDenials);
     assert_eq!(home.effects.lines(), [""; 0]);
+    desk.close().await;
+    home.stop().await;
+}
+
+async fn who_was_asked_first_still_counts_when_others_are_asked_as_well(kind: Kind) {
+    let mut plan = Plan::of(vec![asker().escalates(20, "deputies")]);
+    let deputies = vec!["carol".parse().unwrap()];
+    let pool = Pool { members: deputies.clone(), inbox: deputies };
+    plan.roster.pools.insert("deputies".parse().unwrap(), pool);
+    let home = Home::of(kind, plan).await;
+    let desk = Desk::open(&home, |_| {}).await;
+    let started = desk.post("/v1/runs", None, json!({ "agent": "asker" })).await.1;
+    let id = id_of(&started);
+    let asks_deputies = |run: &Run| {
+        let approval = run.calls.first().and_then(Call::approval);
+        approval.is_some_and(|approval| approval.pool.as_str() == "deputies")
+    };
+    home.until(&id, "the deputies are asked", asks_deputies).await;
+    let open = desk.get("/v1/approvals").await.1["approvals"][0].clone();
+    let (status, told) = desk.decide(&open, "mallory", "approve").await;
+    assert_eq!(status, 403, "{told}");
+    let (status, told) = desk.decide(&open, "alice", "approve").await;
+    assert_eq!((status, &told["votes"][0]["by"]), (200, &json!("alice")), "{told}");
+    assert_eq!(home.ended(&id).await.ended().unwrap().outcome, Outcome::Succeeded);
+    assert_eq!(home.effects.lines(), ["gated"]);
     desk.close().await;
     home.stop().await;
 }

@@ -9,7 +9,9 @@ use async_trait::async_trait;
 use portcullis_proto::call::{OnDenied, OnUnknown, SideEffect, Traits};
 use portcullis_proto::ids::{AgentName, PoolName, Subject, ToolName};
 use portcullis_proto::job::Limits;
-use portcullis_proto::policy::{Asking, Demand, Policy, Pool, Risk, Roster, ToolPolicy};
+use portcullis_proto::policy::{
+    Asking, Demand, Escalation, Policy, Pool, Risk, Roster, ToolPolicy,
+};
 use portcullis_worker::models::playbook::{CallSource, OnFailure, Playbook, StepSource};
 use portcullis_worker::settings::{Agent, AgentTool, Brain, ToolKind};
 use portcullis_worker::tools::{ArgsError, Invocation, Outcome, Tool};
@@ -32,6 +34,7 @@ pub struct AgentBuilder {
     on_denied: OnDenied,
     effect: SideEffect,
     need: u8,
+    levels: Vec<Escalation>,
     tool: Option<Arc<dyn Tool>>,
 }
 
@@ -39,7 +42,9 @@ impl AgentBuilder {
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
         let (on_denied, effect) = (OnDenied::TellModel, SideEffect::AtMostOnce);
-        Self { name, steps: Vec::new(), on_denied, effect, need: 1, tool: None }
+        let steps = Vec::new();
+        let levels = Vec::new();
+        Self { name, steps, on_denied, effect, need: 1, levels, tool: None }
     }
 
     /// Acts by another tool than the one that appends lines.
@@ -79,6 +84,16 @@ impl AgentBuilder {
         self
     }
 
+    /// Unanswered for so long, in milliseconds, its requests go to another pool as well.
+    ///
+    /// # Panics
+    /// When the pool's name is none.
+    #[must_use]
+    pub fn escalates(mut self, after_ms: i64, pool: &str) -> Self {
+        self.levels.push(Escalation { after_ms, pool: PoolName::new(pool).unwrap() });
+        self
+    }
+
     /// # Panics
     /// When the test's steps are no playbook.
     #[must_use]
@@ -97,7 +112,7 @@ impl AgentBuilder {
         let pool = PoolName::new("ops").unwrap();
         let gate = |gate| {
             let (pool, risk, need) = (pool.clone(), Risk::High, self.need);
-            let asking = Asking { pool, risk, need, levels: vec![] };
+            let asking = Asking { pool, risk, need, levels: self.levels.clone() };
             ToolPolicy { gate, asking }
         };
         let policy = BTreeMap::from([
