@@ -4,6 +4,7 @@
 //! any. Each rule is a pure function over the files, with a test that shows it going red.
 //! Run from the repository's root: `cargo run -p portcullis-tests --bin tidy`.
 
+mod codes;
 mod crates;
 mod docs;
 mod imports;
@@ -20,7 +21,7 @@ use source::{Finding, Source};
 
 type Rule = fn(&[Source]) -> Vec<Finding>;
 
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 13] = [
     size::files_functions_and_lines,
     crates::directions,
     crates::one_list_of_versions,
@@ -33,6 +34,7 @@ const RULES: [Rule; 12] = [
     marks::wildcards_in_the_run,
     marks::machine_paths,
     docs::links_and_mentions,
+    codes::warnings_are_explained,
 ];
 
 fn main() -> ExitCode {
