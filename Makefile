@@ -27,7 +27,7 @@ check: ## Check format, lints, docs, house rules, deploy files and generated fil
 bench: ## Measure: one line of JSON per figure, in both homes
 	@bash deploy/dev/need.sh redis-server rabbitmq-server
 	cargo build --locked --release --workspace --bins
-	@$(TARGET)/release/with-servers --urls $(TARGET)/release/bench $(ARGS)
+	@$(TARGET)/release/with-servers $(TARGET)/release/bench $(ARGS)
 
 services-up: ## Start a private Redis and RabbitMQ to develop against; prints their addresses
 	@bash deploy/dev/services.sh up

@@ -60,6 +60,34 @@ pub struct Servers {
     pub rabbit: Arc<RabbitBus>,
 }
 
+/// What a home's processes left behind when they ended.
+pub struct Closed {
+    servers: Option<Servers>,
+    folder: TempFolder,
+}
+
+impl Closed {
+    /// Opens the same store, as a new process would.
+    ///
+    /// # Panics
+    /// When it cannot be opened.
+    pub async fn open(self) -> Reopened {
+        let store: Arc<dyn Storage> = match &self.servers {
+            Some(servers) => {
+                let settings = RedisSettings::new(servers.redis.url());
+                let site = RedisSite::connect(settings).await.unwrap();
+                let opened = portcullis_engine::epoch::open(site, &servers.rabbit, &System);
+                Arc::new(opened.await.unwrap())
+            }
+            None => {
+                let path = self.folder.path().join("store.db");
+                SqliteStore::open(SqliteSettings::new(path)).unwrap()
+            }
+        };
+        Reopened { store, _servers: self.servers, _folder: self.folder }
+    }
+}
+
 /// A store that was opened again, and what it stands on.
 pub struct Reopened {
     store: Arc<dyn Storage>,
@@ -217,29 +245,20 @@ impl Home {
         sizes.iter().sum()
     }
 
-    /// Stops the processes and opens the same store again, as a new process would.
-    ///
-    /// # Panics
-    /// When it cannot be opened.
-    pub async fn reopen(self) -> Reopened {
-        let servers = self.servers;
+    /// How SQLite keeps its log; `None` in the distributed home.
+    #[must_use]
+    pub fn journal_mode(&self) -> Option<String> {
+        let connection = rusqlite::Connection::open(self.folder.path().join("store.db")).ok()?;
+        connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).ok()
+    }
+
+    /// Stops the processes; their store stays as it is.
+    pub async fn close(self) -> Closed {
         self.stop.cancel();
         self.tasks.close();
         tokio::time::timeout(PATIENCE, self.tasks.wait()).await.expect("everything stops");
         drop(self.engine);
-        let store: Arc<dyn Storage> = match &servers {
-            Some(servers) => {
-                let settings = RedisSettings::new(servers.redis.url());
-                let site = RedisSite::connect(settings).await.unwrap();
-                let opened = portcullis_engine::epoch::open(site, &servers.rabbit, &System);
-                Arc::new(opened.await.unwrap())
-            }
-            None => {
-                let path = self.folder.path().join("store.db");
-                SqliteStore::open(SqliteSettings::new(path)).unwrap()
-            }
-        };
-        Reopened { store, _servers: servers, _folder: self.folder }
+        Closed { servers: self.servers, folder: self.folder }
     }
 
     /// Starts a run of an agent.

@@ -1,5 +1,6 @@
 //! How late is a denial by time, and how late is its run woken, among many live keys?
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use portcullis_proto::ids::RunId;
@@ -16,9 +17,7 @@ const WAIT_MS: i64 = 5_000;
 const PER_SECOND: u64 = 100;
 
 /// Lateness of `probes` deadlines while `live` other requests stay open.
-pub(crate) async fn lateness(kind: Kind, probes: usize, live: usize) {
-    let home = parked::home(kind).await;
-    parked::fill(&home, live, 86_400_000).await;
+pub(crate) async fn lateness(kind: Kind, home: &Arc<Home>, probes: usize, live: usize) {
     let mut ticks = tokio::time::interval(Duration::from_millis(1_000 / PER_SECOND));
     let mut runs = Vec::with_capacity(probes);
     for n in 0..probes {
@@ -31,7 +30,7 @@ pub(crate) async fn lateness(kind: Kind, probes: usize, live: usize) {
     let (mut denied, mut woken) = (Vec::new(), Vec::new());
     for id in &runs {
         home.ended(id).await;
-        let (late, claimed) = read(&home, id).await;
+        let (late, claimed) = read(home, id).await;
         denied.push(late);
         woken.push(claimed);
     }
@@ -58,4 +57,21 @@ async fn read(home: &Home, id: &RunId) -> (f64, f64) {
     #[expect(clippy::cast_precision_loss, reason = "milliseconds of lateness")]
     let late = |at: portcullis_proto::time::Ms| at.since(deadline) as f64;
     (late(at), late(claimed))
+}
+
+/// So many requests with one deadline: how late is the last of them denied, and woken?
+pub(crate) async fn burst(kind: Kind, home: &Arc<Home>, count: usize, live: usize) {
+    let at = home.engine.store.now().await.expect("the store answers").plus(WAIT_MS + 1_000);
+    let runs = parked::fill_until(home, count, at).await;
+    let (mut denied, mut woken) = (Vec::new(), Vec::new());
+    for id in &runs {
+        home.ended(id).await;
+        let (late, claimed) = read(home, id).await;
+        denied.push(late);
+        woken.push(claimed);
+    }
+    let most = |samples: &[f64]| samples.iter().copied().fold(0.0, f64::max);
+    let more = json!({ "n": count, "live": live });
+    figure::print(kind, "equal_deadlines_all_denied", most(&denied), "ms", &more);
+    figure::print(kind, "equal_deadlines_all_woken", most(&woken), "ms", &more);
 }

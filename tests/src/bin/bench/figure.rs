@@ -25,6 +25,11 @@ pub(crate) fn print(kind: Kind, figure: &str, value: f64, unit: &str, more: &Val
     println!("{line}");
 }
 
+/// Prints what is no number.
+pub(crate) fn state(kind: Kind, name: &str, value: &Value) {
+    println!("{}", json!({ "figure": name, "home": home(kind), "value": value }));
+}
+
 /// Prints median and 99th percentile, and keeps the samples.
 pub(crate) fn percentiles(kind: Kind, figure: &str, mut samples: Vec<f64>, more: &Value) {
     samples.sort_by(f64::total_cmp);

@@ -4,43 +4,37 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use portcullis_proto::decision::Verdict;
-use portcullis_proto::ids::RunId;
-use portcullis_proto::run::Run;
 use portcullis_tests::home::{AgentBuilder, Home, Kind, Plan};
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use crate::counters::{self, Counting};
 use crate::figure;
 use crate::signal::Signal;
+use crate::watch::{Moment, Watch};
 
 fn plan(agent: AgentBuilder, slots: usize) -> Plan {
     Plan { slots, ..Plan::of(vec![agent]) }
-}
-
-/// Looks at a record until it satisfies `wanted`, ever less often: the looking costs loads too.
-async fn seen(home: &Home, id: &RunId, wanted: impl Fn(&Run) -> bool) {
-    let mut pause_ms = 4;
-    while !wanted(&home.run(id).await) {
-        // sleep: a poll of what other tasks commit
-        tokio::time::sleep(Duration::from_millis(pause_ms)).await;
-        pause_ms = (pause_ms * 2).min(32);
-    }
 }
 
 /// Intake and worker at once: starts jobs as fast as `in_flight` of them end.
 pub(crate) async fn jobs(kind: Kind, count: usize, in_flight: usize) {
     let agent = AgentBuilder::new("noop").step(vec![("act", json!({}))]).acting_by(Signal::new());
     let home = Arc::new(Home::of(kind, plan(agent, in_flight)).await);
+    figure::state(kind, "durability", &counters::durability(&home).await);
+    let watch = Arc::new(Watch::over(&home).await);
+    let counting = Counting::start(&home).await;
     let seconds = each(count, in_flight, |_| {
-        let home = Arc::clone(&home);
+        let (home, watch) = (Arc::clone(&home), Arc::clone(&watch));
         async move {
             let id = home.start("noop", json!({})).await;
-            seen(&home, &id, |run| !run.is_live()).await;
+            watch.wait(&id, Moment::Ended).await;
         }
     })
     .await;
-    let more = json!({ "in_flight": in_flight, "n": count });
+    let servers = counting.stop(&home).await;
+    let more = json!({ "in_flight": in_flight, "n": count, "servers": servers });
     figure::print(kind, "jobs", figure::rate(count, seconds), "1/s", &more);
 }
 
@@ -48,18 +42,21 @@ pub(crate) async fn jobs(kind: Kind, count: usize, in_flight: usize) {
 pub(crate) async fn approvals(kind: Kind, count: usize, in_flight: usize) {
     let agent = AgentBuilder::new("asker").step(vec![("asks", json!({}))]).acting_by(Signal::new());
     let home = Arc::new(Home::of(kind, plan(agent, in_flight)).await);
+    let watch = Arc::new(Watch::over(&home).await);
+    let counting = Counting::start(&home).await;
     let seconds = each(count, in_flight, |_| {
-        let home = Arc::clone(&home);
+        let (home, watch) = (Arc::clone(&home), Arc::clone(&watch));
         async move {
             let id = home.start("asker", json!({})).await;
-            seen(&home, &id, |run| run.phase.name() == "waiting").await;
+            watch.wait(&id, Moment::Parked).await;
             let approval = home.asked(&id).await;
             home.decide(home.signed(&approval, "alice", Verdict::Approve)).await.expect("counts");
-            seen(&home, &id, |run| !run.is_live()).await;
+            watch.wait(&id, Moment::Ended).await;
         }
     })
     .await;
-    let more = json!({ "in_flight": in_flight, "n": count });
+    let servers = counting.stop(&home).await;
+    let more = json!({ "in_flight": in_flight, "n": count, "servers": servers });
     figure::print(kind, "approval_flows", figure::rate(count, seconds), "1/s", &more);
 }
 
@@ -89,10 +86,11 @@ pub(crate) async fn decision_to_resumed(kind: Kind, count: usize, per_second: u6
     let tool: Arc<Signal> = Arc::clone(&signal);
     let agent = AgentBuilder::new("asker").step(vec![("asks", json!({}))]).acting_by(tool);
     let home = Arc::new(Home::of(kind, plan(agent, 64)).await);
+    let watch = Watch::over(&home).await;
     let mut parked = Vec::with_capacity(count);
     for _ in 0..count {
         let id = home.start("asker", json!({})).await;
-        seen(&home, &id, |run| run.phase.name() == "waiting").await;
+        watch.wait(&id, Moment::Parked).await;
         parked.push((id.clone(), home.asked(&id).await));
     }
     let mut ticks = tokio::time::interval(Duration::from_millis(1_000 / per_second));
@@ -112,4 +110,26 @@ pub(crate) async fn decision_to_resumed(kind: Kind, count: usize, per_second: u6
     let samples = tasks.join_all().await;
     let more = json!({ "rate_per_s": per_second, "n": count });
     figure::percentiles(kind, "decision_to_resumed", samples, &more);
+}
+
+/// From the call that accepts a job to its committed end, at a steady rate.
+pub(crate) async fn enqueue_to_done(kind: Kind, count: usize, per_second: u64) {
+    let agent = AgentBuilder::new("noop").step(vec![("act", json!({}))]).acting_by(Signal::new());
+    let home = Arc::new(Home::of(kind, plan(agent, 64)).await);
+    let mut ticks = tokio::time::interval(Duration::from_millis(1_000 / per_second));
+    let mut tasks = JoinSet::new();
+    for _ in 0..count {
+        ticks.tick().await;
+        let home = Arc::clone(&home);
+        tasks.spawn(async move { home.start("noop", json!({})).await });
+    }
+    let mut samples = Vec::with_capacity(count);
+    for id in tasks.join_all().await {
+        let run = home.ended(&id).await;
+        let ended = run.ended().expect("it has ended").at;
+        #[expect(clippy::cast_precision_loss, reason = "milliseconds")]
+        samples.push(ended.since(run.created) as f64);
+    }
+    let more = json!({ "rate_per_s": per_second, "n": count });
+    figure::percentiles(kind, "accepted_to_ended", samples, &more);
 }

@@ -5,11 +5,13 @@
 //! real RabbitMQ with quorum queues). Steps do nothing, so what is measured is ours. Raw samples go
 //! to `target/bench/`.
 
+mod counters;
 mod deadlines;
 mod figure;
 mod flows;
 mod parked;
 mod signal;
+mod watch;
 
 use portcullis_tests::home::Kind;
 
@@ -50,21 +52,27 @@ async fn main() -> std::process::ExitCode {
     for kind in wanted.kinds.iter().copied() {
         if on("jobs") {
             flows::jobs(kind, 20_000, 256).await;
+            flows::jobs(kind, 40_000, 1_024).await;
         }
         if on("flows") {
             flows::approvals(kind, 5_000, 64).await;
         }
         if on("latency") {
+            flows::enqueue_to_done(kind, 1_000, 50).await;
             flows::decision_to_resumed(kind, 400, 20).await;
-        }
-        if on("deadlines") {
-            deadlines::lateness(kind, 1_000, 1_000).await;
-            deadlines::lateness(kind, 1_000, wanted.live).await;
         }
         if on("parked") {
             parked::bytes(kind, 1_000, 100_000).await;
-            parked::start_up(kind, 0).await;
-            parked::start_up(kind, wanted.live).await;
+            parked::start_up(kind, parked::home(kind).await, 0).await;
+        }
+        if on("deadlines") {
+            for live in [1_000, wanted.live] {
+                let home = parked::home(kind).await;
+                parked::fill(&home, live, 86_400_000).await;
+                deadlines::lateness(kind, &home, 1_000, live).await;
+                deadlines::burst(kind, &home, 1_000, live).await;
+                parked::start_up(kind, home, live).await;
+            }
         }
     }
     std::process::ExitCode::SUCCESS

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use portcullis_engine::surroundings::{Draw as _, System};
 use portcullis_proto::call::{self, OnDenied, OnUnknown, SideEffect, Traits};
 use portcullis_proto::digest::Digest;
-use portcullis_proto::ids::{JobKey, Shard, Tenant, ToolName};
+use portcullis_proto::ids::{JobKey, RunId, Shard, Tenant, ToolName};
 use portcullis_proto::job::{Attendance, Job, Limits, Origin, Payload};
 use portcullis_proto::policy::{Risk, Terms};
 use portcullis_proto::run::{Ask, Event, Gating, Parentage, PlannedCall};
@@ -35,15 +35,30 @@ pub(crate) async fn fill(home: &Arc<Home>, count: usize, approval_ms: i64) {
             tasks.join_next().await;
         }
         let home = Arc::clone(home);
-        tasks.spawn(async move { park(&home, n, now, approval_ms).await });
+        tasks.spawn(async move {
+            park(&home, n, now, approval_ms).await;
+        });
     }
     while tasks.join_next().await.is_some() {}
 }
 
-async fn park(home: &Arc<Home>, n: usize, now: Ms, approval_ms: i64) {
+/// Parks `count` runs whose deadlines lie within a few milliseconds of `at`.
+pub(crate) async fn fill_until(home: &Arc<Home>, count: usize, at: Ms) -> Vec<RunId> {
+    let mut tasks = JoinSet::new();
+    for n in 0..count {
+        let home = Arc::clone(home);
+        tasks.spawn(async move {
+            let now = home.engine.store.now().await.expect("the store answers");
+            park(&home, n, now, at.since(now)).await
+        });
+    }
+    tasks.join_all().await
+}
+
+async fn park(home: &Arc<Home>, n: usize, now: Ms, approval_ms: i64) -> RunId {
     let tenant = Tenant::new("default").expect("a name");
     let input = json!({ "ref": format!("refs/heads/feature-{n}"), "actor": "somebody" });
-    let key = JobKey::api(&tenant, format!("fill-{approval_ms}-{n}").as_bytes());
+    let key = JobKey::api(&tenant, format!("fill-{now}-{approval_ms}-{n}").as_bytes());
     let id = home.engine.run_id(&key);
     let limits = Limits { approval_ms, cap_ms: 3 * 24 * 3_600_000, ..Limits::default() };
     let job = Job {
@@ -92,6 +107,7 @@ async fn park(home: &Arc<Home>, n: usize, now: Ms, approval_ms: i64) {
         Event::Park { claim },
     ];
     home.engine.send(&id, &events).await.expect("it parks");
+    id
 }
 
 /// This process's resident memory, in bytes.
@@ -136,12 +152,11 @@ pub(crate) async fn bytes(kind: Kind, few: usize, many: usize) {
 }
 
 /// From nothing to a store that has answered which deadlines are due, on every shard.
-pub(crate) async fn start_up(kind: Kind, live: usize) {
-    let home = home(kind).await;
-    fill(&home, live, 86_400_000).await;
+pub(crate) async fn start_up(kind: Kind, home: Arc<Home>, live: usize) {
     let Ok(home) = Arc::try_unwrap(home) else { unreachable!("every task has ended") };
+    let closed = home.close().await;
     let began = Instant::now();
-    let again = home.reopen().await;
+    let again = closed.open().await;
     let until = again.now().await.expect("the store answers").plus(1_000);
     let shards: Vec<Shard> = again.shape().shards.all().collect();
     for shard in shards {
