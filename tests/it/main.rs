@@ -11,5 +11,6 @@ mod flow;
 mod processes;
 mod scheduled;
 mod servers;
+mod simulation;
 mod store_redis;
 mod store_sqlite;

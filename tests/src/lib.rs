@@ -7,3 +7,4 @@ pub mod home;
 pub mod ledger;
 pub mod processes;
 pub mod servers;
+pub mod simulation;

@@ -1,0 +1,4 @@
+//! A whole installation under a seeded storm of faults, in virtual time.
+
+pub mod bus;
+pub mod store;
