@@ -101,6 +101,8 @@ impl Sweeper {
             }
             let pause = Duration::from_millis(LOOK_MS) + self.engine.surroundings.jitter(10);
             tokio::select! {
+                // In this order every time: a run of the simulation must be repeatable.
+                biased;
                 () = stop.cancelled() => {}
                 () = tokio::time::sleep(pause) => {}
             }
@@ -154,6 +156,7 @@ impl Sweeper {
         self.engine.tasks.spawn(async move {
             let Underway(sweeper, due) = &underway;
             tokio::select! {
+                biased;
                 () = stop.cancelled() => {}
                 () = tokio::time::sleep(wait) => sweeper.work_off(due).await,
             }

@@ -58,6 +58,8 @@ impl Scheduler {
             let place = Arc::clone(&places).acquire_owned().await;
             let place = place.expect("this semaphore is never closed");
             let delivery = tokio::select! {
+                // In this order every time: a run of the simulation must be repeatable.
+                biased;
                 () = stop.cancelled() => break,
                 delivery = consumer.next() => match delivery {
                     Some(delivery) => delivery,
@@ -94,6 +96,7 @@ impl Scheduler {
             }
             let pause = Duration::from_millis(wait_ms) + self.engine.surroundings.jitter(wait_ms);
             tokio::select! {
+                biased;
                 () = stop.cancelled() => {}
                 () = tokio::time::sleep(pause) => {}
             }

@@ -94,6 +94,7 @@ impl Scheduler {
         while let Err(why) = self.sync_reminders().await {
             warn!(%why, "reminders not armed yet");
             tokio::select! {
+                biased;
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(Duration::from_millis(SYNC_RETRY_MS)) => {}
             }

@@ -69,6 +69,7 @@ pub async fn run(worker: Arc<Worker>, stop: CancellationToken) -> Result<(), Bus
             delivery = open.lo.next() => (Lane::Lo, delivery),
             () = tokio::time::sleep(idle) => {
                 more = tokio::select! {
+                    biased;
                     () = stop.cancelled() => break,
                     more = refill(&worker, &slots, permit, &lives) => more,
                 };
@@ -99,6 +100,7 @@ async fn free_slot(
         () = tokio::time::sleep(patience) => *consumers = None,
     }
     tokio::select! {
+        biased;
         () = stop.cancelled() => None,
         permit = acquire => permit.ok(),
     }
@@ -171,6 +173,7 @@ async fn begin(
         permit = slot;
         let pause = Duration::from_millis(STORE_DOWN_PAUSE_MS);
         tokio::select! {
+            biased;
             () = worker.draining.cancelled() => return Some(answer),
             () = tokio::time::sleep(pause + worker.engine.surroundings.jitter(500)) => {}
         }
