@@ -165,7 +165,9 @@ impl Engine {
             let change = match fold(before.as_ref().map(Held::run), events, now) {
                 Ok(change) => change,
                 Err((place, reject)) => {
-                    let held = before.map(Box::new);
+                    // As of now: time may be what they say no for.
+                    let boot_ms = self.surroundings.boot_ms();
+                    let held = before.map(|held| Box::new(Held { now, boot_ms, ..held }));
                     return Err(StepError::Rejected { reject, place, held });
                 }
             };

@@ -17,7 +17,7 @@ use portcullis_proto::denial::DenialCode;
 use portcullis_proto::ids::{ClaimId, RunId};
 use portcullis_proto::job::Payload;
 use portcullis_proto::policy::Verdict;
-use portcullis_proto::run::{Event, Phase, Reason, Reject, Run, fold};
+use portcullis_proto::run::{Event, Phase, Reason, Reject, Run, effective, fold};
 use serde_json::json;
 use tracing::{error, info, warn};
 
@@ -106,7 +106,8 @@ impl Session {
     fn rebase_without_last(&mut self, held: Held) -> Result<(), End> {
         let mut gathered = std::mem::take(&mut self.gathered);
         gathered.pop();
-        self.preview = held.run().clone();
+        // What time has decided since may be the very reason.
+        self.preview = effective(held.run(), held.now);
         self.held = held;
         gathered.into_iter().try_for_each(|event| self.gather(event))
     }
