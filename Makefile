@@ -3,9 +3,10 @@
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 BACKEND ?= embedded
 ARGS ?=
+SEEDS ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test check bench services-up services-down
+.PHONY: help demo run test simulate check bench services-up services-down
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -20,6 +21,9 @@ run: ## Run everything in one process on the embedded store
 
 test: ## Run every test, on private Redis and RabbitMQ servers: ARGS=<filter>
 	@bash deploy/dev/test.sh $(ARGS)
+
+simulate: ## Play many seeds of the simulation: SEEDS=1000000 [ARGS="--from N --threads N"]
+	cargo run --locked --release -p portcullis-tests --bin simulate -- --seeds $(SEEDS) $(ARGS)
 
 check: ## Check format, lints, docs, house rules, deploy files and generated files
 	@bash deploy/dev/check.sh

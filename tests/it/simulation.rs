@@ -2,3 +2,4 @@
 
 mod memory_bus;
 mod memory_store;
+mod seeds;

@@ -172,6 +172,12 @@ impl MemoryStore {
         self.lock().licences.get(approval).copied()
     }
 
+    /// The policy epoch, whatever is wrong with the store.
+    #[must_use]
+    pub fn policy_now(&self) -> u64 {
+        self.lock().policy_epoch
+    }
+
     /// Everything that is kept but the highest time seen, by name.
     #[must_use]
     pub fn dump(&self) -> BTreeMap<String, Vec<u8>> {
