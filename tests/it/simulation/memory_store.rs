@@ -31,7 +31,7 @@ impl StoreBench for Bench {
 
     async fn freeze(&self, ahead_ms: i64) -> Ms {
         self.0.move_clock(ahead_ms);
-        self.0.time();
+        let _seen = self.0.time();
         self.0.move_clock(-ahead_ms);
         self.0.time()
     }
