@@ -8,14 +8,14 @@
 use std::sync::Arc;
 
 use portcullis_proto::digest::Digest;
-use portcullis_proto::ids::{AgentName, JobKey, RunId, Tenant};
+use portcullis_proto::ids::{AgentName, JobKey, OpId, RunId, Tenant};
 use portcullis_proto::job::{Attendance, Job, Limits, Origin, Payload};
 use portcullis_proto::journal::{Entry, Fact};
 use portcullis_proto::run::{Change, Durability, Ended, Outcome, PHASES, Phase, Reason, Run};
 use portcullis_proto::time::Ms;
 
 use crate::drive::{Engine, Held, StepError};
-use crate::ports::{RecordKey, Version};
+use crate::ports::{RecordKey, Stored, Version};
 use crate::record::{Record, RecordError};
 use crate::surroundings::Draw as _;
 
@@ -35,12 +35,13 @@ impl Engine {
             Ok(record) if !record.run.is_live() => return Ok(false),
             Ok(record) => {
                 let job = record.run.job.clone();
-                (Some(self.held(record, stored.version, loaded.now)), job)
+                (Some(self.held(record, stored.version, stored.op, loaded.now)), job)
             }
             Err(unread) if unread.may_be_newer() => return Ok(false),
             Err(_) => (None, unknown_job(loaded.now)),
         };
-        let kept = self.store.put(id.shard(), stored.bytes, KEEP_MS).await?;
+        let Stored { version, op, bytes } = stored;
+        let kept = self.store.put(id.shard(), bytes, KEEP_MS).await?;
         let detail = format!("{why}; the record as it was is kept as blob {kept}");
         let reason = Reason::because("internal", &detail);
         let run = ended(id, job, reason.clone(), loaded.now);
@@ -48,7 +49,7 @@ impl Engine {
         let fact = Fact::Ended { outcome: Outcome::Failed, code, detail };
         let journal = vec![Entry { at: loaded.now, fact }];
         let change = Change { journal, ..Change::none(run, Durability::Firm) };
-        self.write_over(id, before.as_ref(), stored.version, &change).await?;
+        self.write_over(id, before.as_ref(), (version, op), &change).await?;
         self.meters.changed(&change);
         crate::narrate::narrate(id, &change.journal);
         Ok(true)
@@ -58,7 +59,7 @@ impl Engine {
         &self,
         id: &RunId,
         before: Option<&Held>,
-        version: Version,
+        (version, made_by): (Version, OpId),
         change: &Change,
     ) -> Result<(), StepError> {
         let (run, history) = (change.next.clone(), change.journal.clone());
@@ -70,6 +71,7 @@ impl Engine {
         let op = self.surroundings.op_id();
         let mut commit = crate::commit::build(id, before, change, &record, op)?;
         commit.expected = version;
+        commit.expected_op = Some(made_by);
         if before.is_none() {
             // Where it stood is unknown: it leaves every list that a run can stand in.
             let lists = PHASES.iter().map(|phase| format!("run.{phase}"));

@@ -34,6 +34,7 @@ pub(crate) fn build(
     Ok(Commit {
         key: RecordKey::Run(id.clone()),
         expected: before.map_or(Version::ABSENT, |held| held.version),
+        expected_op: before.map(|held| held.op),
         op,
         not_before: change.not_before,
         not_after: change.not_after,

@@ -8,12 +8,14 @@
 
 use std::sync::Arc;
 
-use portcullis_proto::ids::{ApprovalId, RunId};
+use portcullis_proto::ids::{ApprovalId, OpId, RunId};
 use portcullis_proto::run::{Change, Durability, Event, Reject, Run, fold};
 use portcullis_proto::time::Ms;
 
 use crate::meters::Meters;
-use crate::ports::{Bus, CommitError, Committed, Order, RecordKey, Storage, StoreError, Version};
+use crate::ports::{
+    Bus, CommitError, Committed, Order, RecordKey, Storage, StoreError, Stored, Version,
+};
 use crate::record::{Record, RecordError};
 use crate::surroundings::{Draw as _, Surroundings};
 
@@ -29,6 +31,8 @@ const CONFLICT_PAUSE_MS_MAX: u64 = 20;
 pub struct Held {
     pub record: Record,
     pub version: Version,
+    /// The operation that made that version.
+    pub op: OpId,
     /// The store's time when it was read or committed, and this process's then.
     pub now: Ms,
     boot_ms: i64,
@@ -123,16 +127,16 @@ impl Engine {
     pub async fn load(&self, id: &RunId) -> Result<(Option<Held>, Ms), StepError> {
         let loaded = self.store.load(&RecordKey::Run(id.clone())).await?;
         let held = match loaded.stored {
-            Some(stored) => {
-                Some(self.held(Record::decode(&stored.bytes)?, stored.version, loaded.now))
+            Some(Stored { version, op, bytes }) => {
+                Some(self.held(Record::decode(&bytes)?, version, op, loaded.now))
             }
             None => None,
         };
         Ok((held, loaded.now))
     }
 
-    pub(crate) fn held(&self, record: Record, version: Version, now: Ms) -> Held {
-        Held { record, version, now, boot_ms: self.surroundings.boot_ms() }
+    pub(crate) fn held(&self, record: Record, version: Version, op: OpId, now: Ms) -> Held {
+        Held { record, version, op, now, boot_ms: self.surroundings.boot_ms() }
     }
 
     /// Applies events to a run as one commit, from a fresh read.
@@ -172,12 +176,11 @@ impl Engine {
                 }
             };
             match self.commit(id, before.as_ref(), &change, events).await {
-                Ok((committed, record)) => {
-                    let Committed { version, now } = committed;
+                Ok(held) => {
                     self.meters.changed(&change);
                     crate::narrate::narrate(id, &change.journal);
-                    self.perform(id, &record.run, change.effects);
-                    return Ok(self.held(record, version, now));
+                    self.perform(id, held.run(), change.effects);
+                    return Ok(held);
                 }
                 Err(StepError::Commit(why)) => self.answer(id, why).await?,
                 Err(other) => return Err(other),
@@ -200,9 +203,7 @@ impl Engine {
             };
             let change = Change::none(before.run().clone(), Durability::Firm);
             match self.commit(id, Some(&before), &change, &[]).await {
-                Ok((Committed { version, now }, record)) => {
-                    return Ok(self.held(record, version, now));
-                }
+                Ok(held) => return Ok(held),
                 Err(StepError::Commit(why)) => self.answer(id, why).await?,
                 Err(other) => return Err(other),
             }
@@ -284,7 +285,7 @@ impl Engine {
         before: Option<&Held>,
         change: &Change,
         events: &[Event],
-    ) -> Result<(Committed, Record), StepError> {
+    ) -> Result<Held, StepError> {
         let previous = before.map(|held| &held.record);
         let record = Record::after(previous, change.next.clone(), &change.journal);
         let op = self.surroundings.op_id();
@@ -300,7 +301,8 @@ impl Engine {
         let took = self.surroundings.boot_ms() - began;
         let firm = change.durability == Durability::Firm;
         self.meters.committed(&answer, firm, took);
-        answer.map(|committed| (committed, record)).map_err(StepError::Commit)
+        let Committed { version, now } = answer.map_err(StepError::Commit)?;
+        Ok(self.held(record, version, op, now))
     }
 }
 

@@ -58,6 +58,7 @@ impl Site {
         let commit = Commit {
             key: RecordKey::Run(run.clone()),
             expected: Version::ABSENT,
+            expected_op: None,
             op: System.op_id(),
             not_before: None,
             not_after: None,

@@ -117,6 +117,7 @@ fn change(n: u64, expected: u64, bytes: impl Into<Bytes>) -> Commit {
     Commit {
         key: RecordKey::Run(run(n)),
         expected: Version(expected),
+        expected_op: None,
         op: OpId(op),
         not_before: None,
         not_after: None,

@@ -61,6 +61,7 @@ pub fn step(n: u64, version: u64, op: OpId) -> Commit {
     Commit {
         key: RecordKey::Run(run(n)),
         expected: Version(before),
+        expected_op: None,
         op,
         not_before: None,
         not_after: None,

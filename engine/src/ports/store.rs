@@ -78,6 +78,8 @@ impl Version {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     pub version: Version,
+    /// The operation that made this version.
+    pub op: OpId,
     pub bytes: Bytes,
 }
 
@@ -102,6 +104,10 @@ pub struct Commit {
     pub key: RecordKey,
     /// The version the change was made from; [`Version::ABSENT`]: the record must not exist.
     pub expected: Version,
+    /// The operation that made that version; `None` when it is absent, or whoever asks cannot know.
+    /// A store that lost its last commits in a failover counts the same versions again, with
+    /// another history: only this tells them apart.
+    pub expected_op: Option<OpId>,
     /// Random. Found again in the record's last eight, it tells that a lost reply was a success.
     pub op: OpId,
     /// Refused as [`CommitError::Early`] before this store time.

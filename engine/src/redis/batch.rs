@@ -72,7 +72,7 @@ pub(super) fn call<'a>(
 fn put(pack: &mut Pack, keys: &mut Keys, commit: &Commit) {
     pack.array(12);
     pack.int(keys.place(commit.key.store_key()));
-    pack.bytes(&record::version_bytes(commit.expected));
+    pack.bytes(&record::expected_bytes(commit));
     pack.bytes(&commit.op.0);
     pack.bytes(&record::version_bytes(Version(commit.expected.0.saturating_add(1))));
     pack.int(i64::try_from(record::ops_bytes_kept(commit.expected)).expect("at most 56"));

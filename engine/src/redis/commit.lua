@@ -35,7 +35,9 @@ local function commit(c, value)
     KEYS[c[1]], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], c[10], c[11], c[12]
 
   local head = call('GETRANGE', record, 0, 71)
-  if string.sub(head, 1, 8) ~= expected then return lost(head, op) end
+  -- After a failover the same version can come again from another operation: both must match.
+  local begins = expected ~= '' and string.sub(head, 1, #expected) or head
+  if begins ~= expected then return lost(head, op) end
   if guards then
     if guards[1] and guards[1] ~= meta[3] then return POLICY, tonumber(meta[3]) end
     if guards[2] and guards[2] < lag then return CLOCK, lag end

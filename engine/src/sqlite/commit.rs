@@ -124,7 +124,8 @@ fn judge(
     Reading { now, lag_ms }: Reading,
 ) -> rusqlite::Result<Verdict> {
     let version = found.map_or(Version::ABSENT, |found| found.version);
-    if version != commit.expected {
+    let other = |op: OpId| found.is_some_and(|found| !found.ops.ends_with(&op.0));
+    if version != commit.expected || commit.expected_op.is_some_and(other) {
         let made = found.and_then(|found| found.version_of(commit.op));
         return Ok(match made {
             Some(version) => Verdict::Done(version),

@@ -6,6 +6,7 @@
 
 use bytes::Bytes;
 use portcullis_proto::digest::Digest;
+use portcullis_proto::ids::OpId;
 use portcullis_proto::time::Ms;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -25,12 +26,17 @@ pub(super) fn load(
     clock: &Clock,
     key: &RecordKey,
 ) -> Result<Loaded, StoreError> {
-    let row: Option<(i64, Option<i64>, Vec<u8>)> = connection
-        .prepare_cached("SELECT version, expires_ms, bytes FROM record WHERE key = ?1")?
-        .query_row([key.timer_member()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+    type Row = (i64, Option<i64>, Vec<u8>, Vec<u8>);
+    let row: Option<Row> = connection
+        .prepare_cached("SELECT version, expires_ms, bytes, ops FROM record WHERE key = ?1")?
+        .query_row([key.timer_member()], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+        })
         .optional()?;
     let now = clock.now();
-    let Some((version, expires_ms, bytes)) = row else { return Ok(Loaded { stored: None, now }) };
+    let Some((version, expires_ms, bytes, ops)) = row else {
+        return Ok(Loaded { stored: None, now });
+    };
     if expires_ms.is_some_and(|at| at <= now.0) {
         return Ok(Loaded { stored: None, now });
     }
@@ -41,7 +47,11 @@ pub(super) fn load(
             return Err(StoreError::Corrupt(what));
         }
     };
-    Ok(Loaded { stored: Some(Stored { version, bytes: Bytes::from(bytes) }), now })
+    let Some(op) = ops.last_chunk().copied().map(OpId) else {
+        let what = format!("{} has no operation", key.timer_member());
+        return Err(StoreError::Corrupt(what));
+    };
+    Ok(Loaded { stored: Some(Stored { version, op, bytes: Bytes::from(bytes) }), now })
 }
 
 pub(super) fn due(

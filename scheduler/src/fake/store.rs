@@ -140,8 +140,11 @@ impl Store for FakeStore {
         tokio::task::yield_now().await;
         let kept = self.reachable()?;
         let stored = kept.records.get(key);
-        let stored =
-            stored.map(|(version, bytes, _)| Stored { version: *version, bytes: bytes.clone() });
+        let stored = stored.map(|(version, bytes, ops)| Stored {
+            version: *version,
+            op: *ops.last().expect("a record has the operation that made it"),
+            bytes: bytes.clone(),
+        });
         Ok(Loaded { stored, now: Ms(kept.now) })
     }
 

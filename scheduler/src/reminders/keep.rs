@@ -6,7 +6,7 @@ use portcullis_engine::ports::{
     Commit, CommitError, Durability, IndexEntry, RecordKey, StoreError, Version,
 };
 use portcullis_engine::surroundings::Draw as _;
-use portcullis_proto::ids::ReminderName;
+use portcullis_proto::ids::{OpId, ReminderName};
 use portcullis_proto::run::RETAIN_MS;
 use portcullis_proto::time::Ms;
 
@@ -39,6 +39,8 @@ pub(super) enum KeepError {
 pub(super) struct Kept {
     pub(super) schedule: Option<Schedule>,
     version: Version,
+    /// The operation that made that version.
+    op: Option<OpId>,
     pub(super) now: Ms,
 }
 
@@ -55,11 +57,13 @@ impl Scheduler {
     pub(super) async fn load_reminder(&self, name: &ReminderName) -> Result<Kept, StoreError> {
         let loaded = self.engine.store.load(&self.reminder_key(name)).await?;
         let Some(stored) = loaded.stored else {
-            return Ok(Kept { schedule: None, version: Version::ABSENT, now: loaded.now });
+            let (version, now) = (Version::ABSENT, loaded.now);
+            return Ok(Kept { schedule: None, version, op: None, now });
         };
         let schedule = Schedule::decode(&stored.bytes)
             .map_err(|why| StoreError::Corrupt(format!("reminder {name}: {why}")))?;
-        Ok(Kept { schedule: Some(schedule), version: stored.version, now: loaded.now })
+        let (version, op, now) = (stored.version, Some(stored.op), loaded.now);
+        Ok(Kept { schedule: Some(schedule), version, op, now })
     }
 
     /// Applies one event and stores what comes of it.
@@ -78,7 +82,7 @@ impl Scheduler {
                 Event::Due => change.next.hold_until,
                 Event::Synced => None,
             };
-            match self.commit_reminder(name, kept.version, &change.next, not_after).await {
+            match self.commit_reminder(name, &kept, &change.next, not_after).await {
                 Ok(()) => return Ok(Moved { change }),
                 Err(CommitError::Conflict { .. } | CommitError::Late { .. }) => {
                     let pause = self.engine.surroundings.jitter(CONFLICT_PAUSE_MS_MAX);
@@ -94,8 +98,8 @@ impl Scheduler {
     pub(super) async fn retire_reminder(&self, name: &ReminderName) -> Result<(), KeepError> {
         for _ in 0..=CONFLICTS_MAX {
             let kept = self.load_reminder(name).await?;
-            let Some(schedule) = kept.schedule else { return Ok(()) };
-            let mut commit = self.reminder_commit(name, kept.version, &schedule.removed());
+            let Some(schedule) = &kept.schedule else { return Ok(()) };
+            let mut commit = self.reminder_commit(name, &kept, &schedule.removed());
             commit.retain_ms = Some(RETAIN_MS);
             commit.index_set = Vec::new();
             commit.index_del = vec![(INDEX.to_owned(), name.to_string())];
@@ -111,11 +115,11 @@ impl Scheduler {
     async fn commit_reminder(
         &self,
         name: &ReminderName,
-        version: Version,
+        kept: &Kept,
         next: &Schedule,
         not_after: Option<Ms>,
     ) -> Result<(), CommitError> {
-        let mut commit = self.reminder_commit(name, version, next);
+        let mut commit = self.reminder_commit(name, kept, next);
         commit.not_after = not_after;
         match self.engine.store.commit(commit.clone()).await {
             // The same operation again is harmless and tells what became of the first.
@@ -124,12 +128,13 @@ impl Scheduler {
         }
     }
 
-    fn reminder_commit(&self, name: &ReminderName, version: Version, next: &Schedule) -> Commit {
+    fn reminder_commit(&self, name: &ReminderName, kept: &Kept, next: &Schedule) -> Commit {
         // A spent reminder stays on the list, behind all others.
         let score = next.next_deadline().unwrap_or(Ms(i64::MAX >> 11));
         Commit {
             key: self.reminder_key(name),
-            expected: version,
+            expected: kept.version,
+            expected_op: kept.op,
             op: self.engine.surroundings.op_id(),
             not_before: None,
             not_after: None,

@@ -62,6 +62,7 @@ macro_rules! store_conformance {
             versions::a_record_is_absent_until_it_is_created,
             versions::a_commit_from_an_old_version_is_a_conflict,
             versions::an_existing_record_is_not_created_again,
+            versions::a_commit_from_the_same_version_of_another_history_is_a_conflict,
             versions::an_absent_record_is_not_changed,
             versions::the_same_operation_sent_again_answers_as_the_first_did,
             versions::an_operation_is_found_among_the_last_eight_only,
@@ -153,6 +154,7 @@ pub fn change(key: &RecordKey, expected: Version) -> Commit {
     Commit {
         key: key.clone(),
         expected,
+        expected_op: None,
         op: op(),
         not_before: None,
         not_after: None,

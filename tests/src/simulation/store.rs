@@ -228,7 +228,9 @@ impl MemoryStore {
         let found = state.records.get(&member).cloned();
         let live = found.filter(|kept| kept.expires.is_none_or(|at| now < at));
         let firm = commit.durability == Durability::Firm;
-        if live.as_ref().map_or(0, |kept| kept.version) != commit.expected.0 {
+        let other = |op: OpId| live.as_ref().is_some_and(|kept| kept.ops.last() != Some(&op));
+        let version = live.as_ref().map_or(0, |kept| kept.version);
+        if version != commit.expected.0 || commit.expected_op.is_some_and(other) {
             let made = live.as_ref().and_then(|kept| version_of(kept, commit.op));
             let version = made.ok_or(CommitError::Conflict { now })?;
             return settled(&mut state, firm, durable).map(|()| Committed { version, now });

@@ -68,6 +68,7 @@ fn change(n: u8, op: u8, expected: u64) -> Commit {
     Commit {
         key: RecordKey::Run(run),
         expected: Version(expected),
+        expected_op: None,
         op: OpId([op; 8]),
         not_before: None,
         not_after: None,

@@ -5,6 +5,7 @@ use portcullis_engine::ports::{
     CommitError, Committed, Durability, RECORD_BYTES_MAX, RecordKey, Storage, Stored, Version,
 };
 use portcullis_proto::ids::OpId;
+use portcullis_proto::time::Ms;
 
 use super::{StoreBench, change, create, op, reminder_key, run_key, wait, won};
 
@@ -20,20 +21,22 @@ pub async fn a_record_is_absent_until_it_is_created(bench: &impl StoreBench) {
 
     let mut first = create(&key);
     first.bytes = Bytes::from_static(b"\x00binary\xff\r\n");
+    let op = first.op;
     let first = won(store.commit(first).await);
     assert_eq!(first.version, Version(1));
     assert!(before.now <= first.now);
 
     let after = store.load(&key).await.unwrap();
     let bytes = Bytes::from_static(b"\x00binary\xff\r\n");
-    assert_eq!(after.stored, Some(Stored { version: Version(1), bytes }));
+    assert_eq!(after.stored, Some(Stored { version: Version(1), op, bytes }));
     assert!(first.now <= after.now);
 
     let mut empty = change(&key, Version(1));
     empty.bytes = Bytes::new();
+    let op = empty.op;
     assert_eq!(won(store.commit(empty).await).version, Version(2));
     let stored = store.load(&key).await.unwrap().stored;
-    assert_eq!(stored, Some(Stored { version: Version(2), bytes: Bytes::new() }));
+    assert_eq!(stored, Some(Stored { version: Version(2), op, bytes: Bytes::new() }));
 }
 
 pub async fn a_commit_from_an_old_version_is_a_conflict(bench: &impl StoreBench) {
@@ -46,6 +49,30 @@ pub async fn a_commit_from_an_old_version_is_a_conflict(bench: &impl StoreBench)
         assert!(matches!(answer, Err(CommitError::Conflict { .. })), "{old:?}: {answer:?}");
     }
     assert_eq!(version(&*store, &key).await, Some(Version(2)));
+}
+
+pub async fn a_commit_from_the_same_version_of_another_history_is_a_conflict(
+    bench: &impl StoreBench,
+) {
+    let store = bench.store();
+    let key = run_key(&*store, "a");
+    // Long enough that the record remembers no more than its last eight operations.
+    for count in 0..10 {
+        let next = change(&key, Version(count));
+        let made = next.op;
+        won(store.commit(next).await);
+        // Lost in a failover: whoever holds it has another operation under the same number.
+        let mut lost = change(&key, Version(count + 1));
+        lost.expected_op = Some(create(&key).op);
+        let answer = store.commit(lost).await;
+        assert!(matches!(answer, Err(CommitError::Conflict { .. })), "{count}: {answer:?}");
+        let mut fresh = change(&key, Version(count + 1));
+        fresh.expected_op = Some(made);
+        fresh.not_after = Some(Ms(0));
+        let answer = store.commit(fresh).await;
+        assert!(matches!(answer, Err(CommitError::Late { .. })), "{count}: {answer:?}");
+    }
+    assert_eq!(version(&*store, &key).await, Some(Version(10)));
 }
 
 pub async fn an_existing_record_is_not_created_again(bench: &impl StoreBench) {

@@ -22,8 +22,11 @@ impl Store for MemoryStore {
         let (now, _) = self.read(&mut state);
         let kept = state.records.get(&key.timer_member());
         let live = kept.filter(|kept| kept.expires.is_none_or(|at| now < at));
-        let stored =
-            live.map(|kept| Stored { version: Version(kept.version), bytes: kept.bytes.clone() });
+        let stored = live.map(|kept| Stored {
+            version: Version(kept.version),
+            op: *kept.ops.last().expect("a record has the operation that made it"),
+            bytes: kept.bytes.clone(),
+        });
         Ok(Loaded { stored, now })
     }
 
