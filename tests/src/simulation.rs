@@ -72,6 +72,7 @@ async fn live(world: &Arc<World>) {
     let mut quiet = 0;
     // A reminder may still be about to fire, a webhook about to be sent: three looks in a row.
     while quiet < 3 && world.elapsed_ms() - since < CALM_MS_MAX && world.failure().is_none() {
+        // sleep: in virtual time, which passes at once
         tokio::time::sleep(Duration::from_millis(5_000)).await;
         quiet = if world.judge.is_over(world) { quiet + 1 } else { 0 };
     }

@@ -231,10 +231,12 @@ impl Tool for Act {
             6..9 => chance.between(50, 5_000),
             _ => chance.between(5_000, 50_000),
         });
+        // sleep: in virtual time, which passes at once
         let work = tokio::time::sleep(Duration::from_millis(ms));
         let outcome = tokio::select! {
             biased;
             () = call.cancel.cancelled() => Outcome::Failed(json!({ "error": "cancelled" })),
+            // sleep: in virtual time, which passes at once
             () = tokio::time::sleep(call.timeout) => Outcome::Failed(json!({ "error": "timeout" })),
             () = work => Outcome::Succeeded(call.args.clone()),
         };

@@ -24,6 +24,7 @@ impl BusPort {
         self.0.travel().await;
         let world = &self.0.world;
         if world.bus_down_until().is_some() {
+            // sleep: in virtual time, which passes at once
             tokio::time::sleep(Duration::from_millis(CONFIRM_TIMEOUT_MS)).await;
             self.0.alive().await;
             return Some(Published::Unknown("the broker is down".to_owned()));
@@ -55,6 +56,7 @@ impl BusPort {
         }
         let ms = world.draw(|chance| chance.between(1, 8_000));
         tokio::spawn(async move {
+            // sleep: in virtual time, which passes at once
             tokio::time::sleep(Duration::from_millis(ms)).await;
             world.bus.deliver(source, parcel, place);
         });
@@ -95,10 +97,11 @@ impl Bus for BusPort {
                     self.0.world.note("duplicates", String::new);
                     self.0.world.bus.publish(message.clone()).await;
                 }
-                match self.0.world.bus.publish(message).await {
-                    Published::Confirmed => return self.confirmed().await,
-                    other => return other,
+                let word = self.0.world.bus.publish(message).await;
+                if word != Published::Confirmed {
+                    return word;
                 }
+                return self.confirmed().await;
             }
             Route::Intake => Source::Intake,
             Route::Decision { .. } => Source::Decisions,
@@ -148,11 +151,13 @@ impl Relay {
         let world = Arc::clone(&self.life.world);
         while let Some(delivery) = self.inner.next().await {
             if let Some(until) = world.bus_down_until() {
+                // sleep: in virtual time, which passes at once
                 tokio::time::sleep_until(until).await;
             }
             if world.strikes(60) {
                 let ms = world.draw(|chance| chance.between(1_000, 40_000));
                 world.note("deaf consumers", || format!("{} for {ms} ms", self.life.name));
+                // sleep: in virtual time, which passes at once
                 tokio::time::sleep(Duration::from_millis(ms)).await;
             }
             if world.strikes(60) {

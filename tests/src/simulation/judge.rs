@@ -322,16 +322,18 @@ impl Books {
             world.count("approved");
         }
         if let (Some(denial), None) = (is.refusal(), was.and_then(Approval::refusal)) {
-            match denial.code {
-                DenialCode::Denied => world.count("denied"),
+            let early = denial.code == DenialCode::ApprovalTimedOut && now < is.deadline;
+            world.count(if early {
                 // A process whose guess of the time ran ahead of a clock that stands still denies
                 // early. That refuses, so it is counted and not forbidden.
-                DenialCode::ApprovalTimedOut if now < is.deadline => {
-                    world.count("expired on a guess");
-                }
-                DenialCode::ApprovalTimedOut => world.count("expired"),
-                _ => world.count("refused otherwise"),
-            }
+                "expired on a guess"
+            } else if denial.code == DenialCode::ApprovalTimedOut {
+                "expired"
+            } else if denial.code == DenialCode::Denied {
+                "denied"
+            } else {
+                "refused otherwise"
+            });
         }
         None
     }

@@ -70,6 +70,7 @@ impl Life {
             if thaw <= Instant::now() || !self.world.is_stormy() {
                 return;
             }
+            // sleep: in virtual time, which passes at once
             tokio::time::sleep_until(thaw).await;
         }
     }
@@ -82,6 +83,7 @@ impl Life {
             _ => chance.between(5, 1_500),
         });
         if 0 < ms && self.world.is_stormy() {
+            // sleep: in virtual time, which passes at once
             tokio::time::sleep(Duration::from_millis(ms)).await;
         } else {
             tokio::task::yield_now().await;

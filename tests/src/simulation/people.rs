@@ -76,6 +76,7 @@ impl People {
 
     async fn pause(&self, low: u64, high: u64) {
         let ms = self.world.draw(|chance| chance.between(low, high));
+        // sleep: in virtual time, which passes at once
         tokio::time::sleep(Duration::from_millis(ms)).await;
     }
 

@@ -89,9 +89,11 @@ impl Processes {
             tokio::select! {
                 biased;
                 () = life.dead.cancelled() => {}
+                // sleep: in virtual time, which passes at once
                 () = tokio::time::sleep(Duration::from_millis(lifetime)) => {
                     world.note("stops", || life.name.clone());
                     stop.cancel();
+                    // sleep: in virtual time, which passes at once
                     let drain = tokio::time::sleep(Duration::from_millis(16_000));
                     tokio::select! { biased; () = life.dead.cancelled() => {}, () = drain => {} }
                     life.dead.cancel();
@@ -99,6 +101,7 @@ impl Processes {
             }
             self.now.lock().unwrap()[slot] = None;
             let away = world.draw(|chance| chance.between(100, 15_000));
+            // sleep: in virtual time, which passes at once
             tokio::time::sleep(Duration::from_millis(away)).await;
         }
     }

@@ -14,6 +14,7 @@ pub async fn rage(world: &Arc<World>, processes: &Arc<Processes>) {
     let until = i64::try_from(until).expect("short");
     while world.elapsed_ms() < until && world.failure().is_none() {
         let pause = world.draw(|chance| chance.between(500, 8_000));
+        // sleep: in virtual time, which passes at once
         tokio::time::sleep(Duration::from_millis(pause)).await;
         strike(world, processes).await;
     }
@@ -41,6 +42,7 @@ async fn strike(world: &Arc<World>, processes: &Arc<Processes>) {
         8 => {
             world.note("stores swapped", || format!("{ms} ms"));
             world.store.swap(true);
+            // sleep: in virtual time, which passes at once
             tokio::time::sleep(Duration::from_millis(ms / 8)).await;
             world.store.swap(false);
         }

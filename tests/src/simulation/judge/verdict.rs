@@ -85,7 +85,11 @@ impl Books {
                     Status::NotRun if once && 0 < times => {
                         return Some("a call is said not to have run, and did");
                     }
-                    _ => {}
+                    Status::Succeeded
+                    | Status::Failed
+                    | Status::NotRun
+                    | Status::Unknown
+                    | Status::CompletedWithDenials => {}
                 },
                 Progress::Planned | Progress::Started { .. } | Progress::Spawned { .. } => {}
             }
