@@ -131,3 +131,32 @@ async fn replicas_that_nobody_waits_for_are_told() {
         assert_eq!(finding.severity, severity, "{finding}");
     }
 }
+
+/// A failover to a replica that had not seen the last commit: the number of a lost version comes
+/// again, from another operation.
+#[tokio::test]
+async fn who_holds_a_version_that_a_failover_lost_cannot_commit_over_the_one_that_replaced_it() {
+    let Pair { mut primary, replica, store } = pair(PATIENT_MS).await;
+    let key = run_key(&*store, "a");
+    let first = create(&key);
+    won(store.commit(first.clone()).await);
+    let () = ask(&replica, &["REPLICAOF", "NO", "ONE"]).await;
+    // Only the old primary has this one, and whoever was told of it.
+    let mut lost = change(&key, Version(1));
+    (lost.expected_op, lost.durability) = (Some(first.op), Durability::Soft);
+    assert_eq!(won(store.commit(lost.clone()).await).version, Version(2));
+    primary.kill9().unwrap();
+    drop(store);
+    let () = ask(&replica, &["CONFIG", "SET", "appendfsync", "always"]).await;
+
+    let promoted = RedisStore::connect(settings(&replica)).await.unwrap();
+    let held = promoted.load(&key).await.unwrap().stored.expect("the firm one is there");
+    assert_eq!((held.version, held.op), (Version(1), first.op));
+    let mut other = change(&key, Version(1));
+    other.expected_op = Some(held.op);
+    assert_eq!(won(promoted.commit(other).await).version, Version(2));
+    let mut stale = change(&key, Version(2));
+    stale.expected_op = Some(lost.op);
+    let answer = promoted.commit(stale).await;
+    assert!(matches!(answer, Err(CommitError::Conflict { .. })), "{answer:?}");
+}
