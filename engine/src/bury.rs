@@ -48,10 +48,10 @@ impl Engine {
         let (code, detail) = (reason.code, reason.detail);
         let fact = Fact::Ended { outcome: Outcome::Failed, code, detail };
         let journal = vec![Entry { at: loaded.now, fact }];
-        let change = Change { journal, ..Change::none(run, Durability::Firm) };
-        self.write_over(id, before.as_ref(), (version, op), &change).await?;
-        self.meters.changed(&change);
-        crate::narrate::narrate(id, &change.journal);
+        let change = Change { journal: journal.clone(), ..Change::none(run, Durability::Firm) };
+        self.write_over(id, before.as_ref(), (version, op), change).await?;
+        self.meters.happened(&journal);
+        crate::narrate::narrate(id, &journal);
         Ok(true)
     }
 
@@ -60,16 +60,16 @@ impl Engine {
         id: &RunId,
         before: Option<&Held>,
         (version, made_by): (Version, OpId),
-        change: &Change,
+        change: Change,
     ) -> Result<(), StepError> {
-        let (run, history) = (change.next.clone(), change.journal.clone());
+        let history = change.journal.clone();
         let earlier = match before {
             Some(held) => u32::try_from(held.record.next_entry()).unwrap_or(ENTRIES_BEFORE),
             None => ENTRIES_BEFORE,
         };
-        let record = Record { run, history, earlier };
         let op = self.surroundings.op_id();
-        let mut commit = crate::commit::build(id, before, change, &record, op)?;
+        let (Record { run, .. }, mut commit) = crate::commit::build(id, before, change, op)?;
+        commit.bytes = Record { run, history, earlier }.encode()?;
         commit.expected = version;
         commit.expected_op = Some(made_by);
         if before.is_none() {

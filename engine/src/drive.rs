@@ -9,7 +9,8 @@
 use std::sync::Arc;
 
 use portcullis_proto::ids::{ApprovalId, OpId, RunId};
-use portcullis_proto::run::{Change, Durability, Event, Reject, Run, fold};
+use portcullis_proto::journal::Entry;
+use portcullis_proto::run::{Change, Durability, Effect, Event, Reject, Run, fold};
 use portcullis_proto::time::Ms;
 
 use crate::meters::Meters;
@@ -17,6 +18,7 @@ use crate::ports::{
     Bus, CommitError, Committed, Order, RecordKey, Storage, StoreError, Stored, Version,
 };
 use crate::record::{Record, RecordError};
+use crate::resume::Resume;
 use crate::surroundings::{Draw as _, Surroundings};
 
 /// How often an event is applied again after another commit came first.
@@ -29,7 +31,7 @@ const CONFLICT_PAUSE_MS_MAX: u64 = 20;
 /// A record as it was last seen, with the version to commit against.
 #[derive(Clone, Debug)]
 pub struct Held {
-    pub record: Record,
+    pub record: Arc<Record>,
     pub version: Version,
     /// The operation that made that version.
     pub op: OpId,
@@ -92,6 +94,7 @@ pub struct Engine {
     pub(crate) tasks: tokio_util::task::TaskTracker,
     /// One for each change whose effects are being performed.
     pub(crate) performing: Arc<tokio::sync::Semaphore>,
+    pub(crate) resumer: std::sync::RwLock<Option<Arc<dyn Resume>>>,
 }
 
 impl Engine {
@@ -104,7 +107,8 @@ impl Engine {
         let tasks = tokio_util::task::TaskTracker::new();
         let performing = Arc::new(tokio::sync::Semaphore::new(crate::effects::PERFORMING_MAX));
         let meters = Meters::default();
-        Arc::new(Self { store, bus, surroundings, meters, tasks, performing })
+        let resumer = std::sync::RwLock::default();
+        Arc::new(Self { store, bus, surroundings, meters, tasks, performing, resumer })
     }
 
     /// The id that a job's run has in this store.
@@ -136,6 +140,7 @@ impl Engine {
     }
 
     pub(crate) fn held(&self, record: Record, version: Version, op: OpId, now: Ms) -> Held {
+        let record = Arc::new(record);
         Held { record, version, op, now, boot_ms: self.surroundings.boot_ms() }
     }
 
@@ -175,11 +180,11 @@ impl Engine {
                     return Err(StepError::Rejected { reject, place, held });
                 }
             };
-            match self.commit(id, before.as_ref(), &change, events).await {
-                Ok(held) => {
-                    self.meters.changed(&change);
-                    crate::narrate::narrate(id, &change.journal);
-                    self.perform(id, held.run(), change.effects);
+            match self.commit(id, before.as_ref(), change, events).await {
+                Ok(Done { held, journal, effects }) => {
+                    self.meters.happened(&journal);
+                    crate::narrate::narrate(id, &journal);
+                    self.perform(id, &held, effects);
                     return Ok(held);
                 }
                 Err(StepError::Commit(why)) => self.answer(id, why).await?,
@@ -202,8 +207,8 @@ impl Engine {
                 return Err(StepError::Rejected { reject, place, held });
             };
             let change = Change::none(before.run().clone(), Durability::Firm);
-            match self.commit(id, Some(&before), &change, &[]).await {
-                Ok(held) => return Ok(held),
+            match self.commit(id, Some(&before), change, &[]).await {
+                Ok(done) => return Ok(done.held),
                 Err(StepError::Commit(why)) => self.answer(id, why).await?,
                 Err(other) => return Err(other),
             }
@@ -283,13 +288,13 @@ impl Engine {
         &self,
         id: &RunId,
         before: Option<&Held>,
-        change: &Change,
+        mut change: Change,
         events: &[Event],
-    ) -> Result<Held, StepError> {
-        let previous = before.map(|held| &held.record);
-        let record = Record::after(previous, change.next.clone(), &change.journal);
+    ) -> Result<Done, StepError> {
+        let (journal, effects) = (change.journal.clone(), std::mem::take(&mut change.effects));
+        let firm = change.is_firm();
         let op = self.surroundings.op_id();
-        let commit = crate::commit::build(id, before, change, &record, op)?;
+        let (record, commit) = crate::commit::build(id, before, change, op)?;
         let began = self.surroundings.boot_ms();
         let answer = match self.store.commit(commit.clone()).await {
             // The same operation again is harmless and tells what became of the first.
@@ -299,11 +304,17 @@ impl Engine {
             answer => answer,
         };
         let took = self.surroundings.boot_ms() - began;
-        let firm = change.durability == Durability::Firm;
         self.meters.committed(&answer, firm, took);
         let Committed { version, now } = answer.map_err(StepError::Commit)?;
-        Ok(self.held(record, version, op, now))
+        Ok(Done { held: self.held(record, version, op, now), journal, effects })
     }
+}
+
+/// A commit that was answered, and what is now to be told and done.
+struct Done {
+    held: Held,
+    journal: Vec<Entry>,
+    effects: Vec<Effect>,
 }
 
 /// A start whose reply was lost is not authorised, whatever the record says.

@@ -24,7 +24,7 @@ pub(crate) const PERFORMING_MAX: usize = 16_384;
 
 impl Engine {
     /// Starts every effect of a change; none is waited for.
-    pub(crate) fn perform(self: &Arc<Self>, id: &RunId, run: &Run, effects: Vec<Effect>) {
+    pub(crate) fn perform(self: &Arc<Self>, id: &RunId, held: &Held, effects: Vec<Effect>) {
         if effects.is_empty() {
             return;
         }
@@ -32,11 +32,11 @@ impl Engine {
             warn!(run.id = %id, "W022 too many effects under way, postponed to the timer");
             return;
         };
-        let (engine, id, run) = (Arc::clone(self), id.clone(), run.clone());
+        let (engine, id, record) = (Arc::clone(self), id.clone(), Arc::clone(&held.record));
         let performing = async move {
             let _place = place;
             for effect in effects {
-                engine.perform_one(&id, &run, effect).await;
+                engine.perform_one(&id, &record.run, effect).await;
             }
         };
         self.tasks.spawn(performing.in_current_span());

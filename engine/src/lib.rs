@@ -18,6 +18,7 @@ pub mod rabbitmq;
 pub mod record;
 pub mod redis;
 pub mod release;
+pub mod resume;
 pub mod sqlite;
 pub mod surroundings;
 pub mod sweep;

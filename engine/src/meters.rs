@@ -4,8 +4,7 @@
 
 use opentelemetry::metrics::{Counter, Histogram};
 use opentelemetry::{KeyValue, global};
-use portcullis_proto::journal::Fact;
-use portcullis_proto::run::Change;
+use portcullis_proto::journal::{Entry, Fact};
 
 use crate::ports::{CommitError, Committed, Published};
 
@@ -64,8 +63,8 @@ impl Default for Meters {
 
 impl Meters {
     /// Counts what a committed change says.
-    pub(crate) fn changed(&self, change: &Change) {
-        for entry in &change.journal {
+    pub(crate) fn happened(&self, journal: &[Entry]) {
+        for entry in journal {
             if let Fact::Denied { denial, .. } = &entry.fact {
                 self.denials.add(1, &[KeyValue::new("code", denial.code.as_str())]);
                 if denial.code == portcullis_proto::denial::DenialCode::ApprovalTimedOut {

@@ -141,7 +141,7 @@ impl Scheduler {
         let keys = Arc::clone(&self.settings.keys);
         let event = Event::Decide { signed, standing, keys };
         let span = trace::decision(id, held.run());
-        match self.engine.step(&id.run(), Some(held), &[event]).instrument(span).await {
+        match self.engine.decide(&id.run(), held, event).instrument(span).await {
             Ok(held) => self.decided(id, &held, false),
             Err(StepError::Rejected { reject: Reject::AlreadySo, .. }) => {
                 // The first answer may have been «not durable»: asking twice must not turn it

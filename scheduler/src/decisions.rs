@@ -12,7 +12,7 @@ use portcullis_engine::{StepError, trace};
 use portcullis_proto::decision::{Channel, DecisionError, SignedDecision};
 use portcullis_proto::run::{Event, Reject};
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument as _, Span, debug, info, warn};
+use tracing::{Instrument as _, debug, info, warn};
 
 use crate::Scheduler;
 use crate::deliveries::Settlement;
@@ -76,18 +76,18 @@ impl Scheduler {
     async fn send_decision(self: &Arc<Self>, signed: SignedDecision) -> Result<(), StepError> {
         let (id, approver) =
             (signed.decision.approval_id.clone(), signed.decision.approver.clone());
-        let (held, _) = self.engine.load(&id.run()).await?;
-        let request = held.as_ref().and_then(|held| held.run().approval(&id));
-        let Some((_, request)) = request else {
+        let unknown = || {
             let (reject, place) = (Reject::UnknownApproval, 0);
-            return Err(StepError::Rejected { reject, place, held: None });
+            StepError::Rejected { reject, place, held: None }
         };
+        let (held, _) = self.engine.load(&id.run()).await?;
+        let held = held.ok_or_else(unknown)?;
+        let (_, request) = held.run().approval(&id).ok_or_else(unknown)?;
         let standing = self.standing(request.pools(), &approver);
         let keys = Arc::clone(&self.settings.keys);
         let event = Event::Decide { signed: Box::new(signed), standing, keys };
-        let in_trace = held.as_ref().map(|held| trace::decision(&id, held.run()));
-        let span = in_trace.unwrap_or_else(Span::none);
-        match self.engine.step(&id.run(), held, &[event]).instrument(span).await {
+        let span = trace::decision(&id, held.run());
+        match self.engine.decide(&id.run(), held, event).instrument(span).await {
             Ok(_) => Ok(()),
             Err(StepError::Rejected { reject: Reject::AlreadySo, place, held }) => {
                 // A redelivery after «not durable» must not be acked as long as that may be so.

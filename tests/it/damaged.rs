@@ -83,7 +83,7 @@ impl Site {
         let looked = tokio::time::timeout(PATIENCE, async {
             loop {
                 if let Ok((Some(held), _)) = self.engine.load(id).await {
-                    return held.record.run;
+                    return held.run().clone();
                 }
                 // sleep: a poll of what the sweeper commits, bounded by PATIENCE
                 tokio::time::sleep(std::time::Duration::from_millis(10)).await;

@@ -318,7 +318,7 @@ impl Home {
         let looked = tokio::time::timeout(PATIENCE, async {
             loop {
                 let (held, _) = self.engine.load(id).await.unwrap();
-                let run: Option<Run> = held.map(|held: Held| held.record.run);
+                let run: Option<Run> = held.map(|held: Held| held.run().clone());
                 if let Some(run) = run.clone().filter(|run| wanted(run)) {
                     return run;
                 }
@@ -381,7 +381,10 @@ impl Home {
             standing: Standing::Member,
             keys: Arc::clone(&self.keys),
         };
-        self.engine.send(&id, &[event]).await
+        match self.engine.load(&id).await? {
+            (Some(held), _) => self.engine.decide(&id, held, event).await,
+            (None, _) => self.engine.send(&id, &[event]).await,
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod call;
 mod claim;
+mod hand;
 pub mod receive;
 mod session;
 mod turn;
@@ -60,7 +61,7 @@ pub async fn live(worker: &Arc<Worker>, id: &RunId, received: impl FnOnce(Receiv
     match claim::begin(worker, id).await {
         Ok(session) => {
             let span = span_of(&session);
-            live_claimed(worker, session, received).instrument(span).await;
+            live_claimed(worker, session, |answer, _| received(answer)).instrument(span).await;
         }
         Err(why) => received(why),
     }
@@ -82,11 +83,11 @@ fn span_of(session: &Session) -> Span {
 async fn live_claimed(
     worker: &Arc<Worker>,
     mut session: Session,
-    received: impl FnOnce(Received) + Send,
+    received: impl FnOnce(Received, &Session) + Send,
 ) {
     // The claim travels with the first commit that follows from it.
     let mut reached = advance(worker, &mut session).await;
-    received(Received::of(&session, &reached));
+    received(Received::of(&session, &reached), &session);
     loop {
         match reached {
             Ok(Reached::Start(start)) => {

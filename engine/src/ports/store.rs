@@ -130,7 +130,7 @@ pub struct Commit {
     pub index_set: Vec<IndexEntry>,
     /// `(index, member)` pairs to remove.
     pub index_del: Vec<(String, String)>,
-    /// Journal entries (JSON) for the shard's feed, in order.
+    /// Lines (JSON) for the shard's feed, in order.
     pub feed: Vec<String>,
     pub durability: Durability,
 }
@@ -245,7 +245,7 @@ pub trait Store: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeedCursor(pub String);
 
-/// One journal entry as it was committed.
+/// One line of the feed, as it was committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeedEntry {
     pub cursor: FeedCursor,

@@ -18,7 +18,7 @@ use futures_util::future::try_join_all;
 use portcullis_engine::ports::{FeedCursor, StoreError};
 use portcullis_proto::ids::{RunId, Shard};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::warn;
 
@@ -60,6 +60,14 @@ pub(super) async fn follow(
         Some((Ok(event), tail))
     });
     Ok(Sse::new(events).keep_alive(beat))
+}
+
+/// A line of the feed, whose entries are not looked into.
+#[derive(Deserialize)]
+struct Line {
+    run: RunId,
+    first: u64,
+    entries: Vec<Map<String, Value>>,
 }
 
 struct Tail {
@@ -135,8 +143,8 @@ impl Tail {
             if let Some(newest) = page.last() {
                 *cursor = newest.cursor.clone();
             }
-            let lines = page.into_iter().filter_map(|entry| line(entry.json, self.run.as_ref()));
-            found.extend(lines);
+            let told = page.iter().flat_map(|line| told(&line.json, self.run.as_ref()));
+            found.extend(told);
         }
         let last = found.pop();
         let plain = |(what, json)| Event::default().event(what).data(json);
@@ -173,13 +181,18 @@ fn resume(shards: &[Shard], id: &str) -> Result<Vec<(Shard, FeedCursor)>, ApiErr
     Ok(shards.iter().zip(places).map(place).collect())
 }
 
-/// What happened as a word, and the entry; `None` when it is another run's.
-fn line(json: String, run: Option<&RunId>) -> Option<(String, String)> {
-    let entry: Value = serde_json::from_str(&json).ok()?;
-    let about = entry.get("run").and_then(Value::as_str);
-    if run.is_some_and(|run| about != Some(run.as_str())) {
-        return None;
+/// What one line of the feed tells: for each entry a word, and the entry with its run and its
+/// number. Nothing of another run. Entries that only a later release knows are passed on as well.
+fn told(line: &str, wanted: Option<&RunId>) -> Vec<(String, String)> {
+    let Ok(Line { run, first, entries }) = serde_json::from_str(line) else { return Vec::new() };
+    if wanted.is_some_and(|wanted| *wanted != run) {
+        return Vec::new();
     }
-    let what = entry.get("what").and_then(Value::as_str)?.to_owned();
-    Some((what, json))
+    let one = |(no, mut entry): (u64, Map<String, Value>)| {
+        let what = entry.get("what").and_then(Value::as_str)?.to_owned();
+        entry.insert("run".to_owned(), run.as_str().into());
+        entry.insert("no".to_owned(), no.into());
+        Some((what, Value::Object(entry).to_string()))
+    };
+    (first..).zip(entries).filter_map(one).collect()
 }

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
+use crate::life::hand::Hand;
 use crate::life::{Received, Worker, live};
 
 /// With no free slot for this long, what waits here is given to other workers, in milliseconds.
@@ -46,6 +47,9 @@ struct Consumers {
 pub async fn run(worker: Arc<Worker>, stop: CancellationToken) -> Result<(), BusError> {
     let slots = Arc::new(Semaphore::new(worker.settings.slots));
     let lives = TaskTracker::new();
+    let hand =
+        Hand { worker: Arc::clone(&worker), slots: Arc::clone(&slots), lives: lives.clone() };
+    let resuming = worker.engine.resume_with(Arc::new(hand));
     let mut consumers = None;
     // Whether the last look into the store found work, so that there may be more.
     let mut more = false;
@@ -79,7 +83,7 @@ pub async fn run(worker: Arc<Worker>, stop: CancellationToken) -> Result<(), Bus
         let Some(delivery) = delivery else { break };
         take(&worker, &slots, permit, lane, delivery, &lives);
     }
-    drop(consumers);
+    drop((consumers, resuming));
     drain(&worker, &lives).await;
     Ok(())
 }
@@ -192,8 +196,7 @@ async fn spawn_life(
     let (back, given_back) = oneshot::channel();
     let worker = Arc::clone(worker);
     lives.spawn(async move {
-        worker.busy.fetch_add(1, Ordering::Relaxed);
-        let busy = Busy(&worker);
+        let busy = Busy::count(&worker);
         live(&worker, &run, |received| {
             // Nobody listens any more when the delivery's task was dropped.
             let _heard = tell.send(received);
@@ -208,7 +211,14 @@ async fn spawn_life(
 }
 
 /// Counts a life as busy until it ends, also when it panics.
-struct Busy<'a>(&'a Worker);
+pub(super) struct Busy<'a>(&'a Worker);
+
+impl<'a> Busy<'a> {
+    pub(super) fn count(worker: &'a Worker) -> Self {
+        worker.busy.fetch_add(1, Ordering::Relaxed);
+        Self(worker)
+    }
+}
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {

@@ -66,19 +66,28 @@ pub(super) struct Session {
     pub(super) claim: ClaimId,
     held: Held,
     gathered: Vec<Event>,
-    preview: Run,
+    /// The run as it will be; nothing while that is what is held.
+    preview: Option<Run>,
+    /// Somebody else's word, which is the first of what is gathered until it is committed.
+    carries_word: bool,
     pub(super) brain: Option<super::turn::Thinking>,
 }
 
 impl Session {
     pub(super) fn new(id: RunId, claim: ClaimId, held: Held) -> Self {
-        let preview = held.run().clone();
-        Self { id, claim, held, gathered: Vec::new(), preview, brain: None }
+        let (gathered, preview, carries_word, brain) = (Vec::new(), None, false, None);
+        Self { id, claim, held, gathered, preview, carries_word, brain }
+    }
+
+    /// Begins with a decision that is to be committed together with the claim.
+    pub(super) fn carry(&mut self, word: Event) -> Result<(), Reject> {
+        self.carries_word = true;
+        self.try_gather(word)
     }
 
     /// The run as it will be once everything gathered is committed.
-    pub(super) const fn run(&self) -> &Run {
-        &self.preview
+    pub(super) fn run(&self) -> &Run {
+        self.preview.as_ref().unwrap_or_else(|| self.held.run())
     }
 
     /// Whether the store has answered the claim itself.
@@ -91,8 +100,8 @@ impl Session {
     pub(super) fn try_gather(&mut self, event: Event) -> Result<(), Reject> {
         let now = self.held.now;
         let change =
-            fold(Some(&self.preview), std::slice::from_ref(&event), now).map_err(|(_, why)| why)?;
-        self.preview = change.next;
+            fold(Some(self.run()), std::slice::from_ref(&event), now).map_err(|(_, why)| why)?;
+        self.preview = Some(change.next);
         self.gathered.push(event);
         Ok(())
     }
@@ -107,15 +116,16 @@ impl Session {
         let mut gathered = std::mem::take(&mut self.gathered);
         gathered.pop();
         // What time has decided since may be the very reason.
-        self.preview = effective(held.run(), held.now);
+        self.preview = Some(effective(held.run(), held.now));
         self.held = held;
         gathered.into_iter().try_for_each(|event| self.gather(event))
     }
 
     fn settled(&mut self, held: Held) {
-        self.preview = held.run().clone();
+        self.preview = None;
         self.held = held;
         self.gathered.clear();
+        self.carries_word = false;
     }
 
     /// Commits what closes the claim. `false`: the run can go on after all.
@@ -182,6 +192,10 @@ impl Session {
                 self.void_approval(worker, plan.seq).await?;
                 Ok(None)
             }
+            // A word does not count on such a clock either; whoever brought it is told.
+            StepError::Commit(why @ CommitError::Clock { .. }) if self.carries_word => {
+                Err(End::Outage(why.to_string()))
+            }
             StepError::Commit(why @ CommitError::Clock { .. }) => {
                 warn!(run.id = %self.id, %why, "W010 nothing starts on this clock");
                 self.gathered.pop();
@@ -212,7 +226,7 @@ impl Session {
     /// Forgets the last event, which was gathered but cannot be committed.
     fn rewind(&mut self) -> Result<(), End> {
         let gathered = std::mem::take(&mut self.gathered);
-        self.preview = self.held.run().clone();
+        self.preview = None;
         gathered.into_iter().try_for_each(|event| self.gather(event))
     }
 

@@ -79,6 +79,21 @@ async fn a_stream_tells_what_happens_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn each_entry_names_its_run_and_its_number_in_it() {
+    let stage = Stage::new();
+    let mut reader = stream(&stage, "/v1/events", None).await;
+    assert_eq!(reader.next().await.unwrap().0, "open");
+    let asked = stage.ask("a").await;
+    for number in 0..5_u64 {
+        let (what, data, _) = reader.next().await.unwrap();
+        let entry: serde_json::Value = serde_json::from_str(&data).unwrap();
+        assert_eq!(entry["run"], asked.run.as_str());
+        assert_eq!((&entry["no"], &entry["what"]), (&number.into(), &what.into()), "{data}");
+        assert!(entry["at"].is_i64(), "{data}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reader_goes_on_from_its_last_id_and_misses_nothing() {
     let stage = Stage::new();
     let mut reader = stream(&stage, "/v1/events", None).await;

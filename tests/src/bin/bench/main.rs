@@ -42,6 +42,10 @@ fn wanted() -> Option<Wanted> {
     Some(wanted)
 }
 
+/// The same as the product's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() -> std::process::ExitCode {
     let Some(wanted) = wanted() else {

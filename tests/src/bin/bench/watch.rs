@@ -96,7 +96,12 @@ impl Drop for Watch {
 impl Known {
     fn take(&mut self, json: &str) {
         let line: FeedLine = serde_json::from_str(json).expect("a line of this release");
-        let fact = &line.entry.fact;
+        for entry in &line.entries {
+            self.note(&line.run, &entry.fact);
+        }
+    }
+
+    fn note(&mut self, run: &RunId, fact: &Fact) {
         let moment = if matches!(fact, Fact::Parked { .. }) {
             Moment::Parked
         } else if matches!(fact, Fact::Ended { .. }) {
@@ -104,11 +109,11 @@ impl Known {
         } else {
             return;
         };
-        if let Some(tell) = self.waiting.remove(&(line.run.clone(), moment)) {
+        if let Some(tell) = self.waiting.remove(&(run.clone(), moment)) {
             // Whoever waited may have gone; the figure is then not taken.
             let _heard = tell.send(());
         } else {
-            self.seen.entry(line.run).or_default().push(moment);
+            self.seen.entry(run.clone()).or_default().push(moment);
         }
     }
 }
