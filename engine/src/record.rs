@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use portcullis_proto::journal::Entry;
+use portcullis_proto::quote::told;
 use portcullis_proto::run::Run;
 use serde::{Deserialize, Serialize};
 
@@ -59,7 +60,7 @@ pub enum RecordError {
     UnknownFormat(u8),
     #[error("the record does not decompress: {0}")]
     Compression(std::io::Error),
-    #[error("the record is not a run: {0}")]
+    #[error("the record is not a run: {}", told(.0))]
     NotARun(#[from] serde_json::Error),
 }
 

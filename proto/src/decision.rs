@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::{Digest, canonical};
 use crate::ids::{ApprovalId, Nonce, Subject};
+use crate::quote::told;
 use crate::time::Ms;
 
 pub use extension::{EXTENSION_TAG, Extension, SignedExtension};
@@ -114,8 +115,8 @@ impl SignedDecision {
         if DECISION_BYTES_MAX < bytes.len() {
             return Err(DecisionError::TooLarge(bytes.len()));
         }
-        let signed: Self = serde_json::from_slice(bytes)
-            .map_err(|why| DecisionError::Unreadable(why.to_string()))?;
+        let signed: Self =
+            serde_json::from_slice(bytes).map_err(|why| DecisionError::Unreadable(told(&why)))?;
         if signed.decision.v != 1 {
             return Err(DecisionError::UnknownVersion(signed.decision.v));
         }
@@ -153,8 +154,8 @@ impl Answer {
         if DECISION_BYTES_MAX < bytes.len() {
             return Err(DecisionError::TooLarge(bytes.len()));
         }
-        let peek: Peek = serde_json::from_slice(bytes)
-            .map_err(|why| DecisionError::Unreadable(why.to_string()))?;
+        let peek: Peek =
+            serde_json::from_slice(bytes).map_err(|why| DecisionError::Unreadable(told(&why)))?;
         match peek.extension {
             Some(_) => SignedExtension::decode(bytes).map(Self::Extension),
             None => SignedDecision::decode(bytes).map(Self::Decision),

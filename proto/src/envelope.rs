@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use crate::ids::{Epoch, RunId};
 use crate::job::Job;
+use crate::quote::{quote, told};
 use crate::wake::{self, WakeError};
 
 /// The longest body of a message on the jobs exchange, in bytes.
@@ -37,11 +38,11 @@ pub enum Body {
 pub enum DecodeError {
     #[error("a message is at most {BODY_BYTES_MAX} bytes long, this one {bytes}")]
     TooLarge { bytes: usize },
-    #[error("the message is not readable: {0}")]
+    #[error("the message is not readable: {}", told(.0))]
     Unreadable(#[from] serde_json::Error),
     #[error("job envelopes of version {0} are not known to this release")]
     UnknownVersion(u32),
-    #[error("messages of kind `{0}` are not known to this release")]
+    #[error("messages of kind `{}` are not known to this release", quote(.0))]
     UnknownKind(String),
     #[error(transparent)]
     Wake(#[from] WakeError),

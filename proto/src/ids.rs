@@ -23,7 +23,7 @@ pub struct BadId {
 }
 
 fn bad(text: &str, kind: &'static str, rule: &'static str) -> BadId {
-    BadId { text: text.chars().take(80).collect(), kind, rule }
+    BadId { text: crate::quote::quote(text), kind, rule }
 }
 
 fn is_name(text: &str) -> bool {

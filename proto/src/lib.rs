@@ -14,6 +14,7 @@ pub mod ids;
 pub mod job;
 pub mod journal;
 pub mod policy;
+pub mod quote;
 pub mod request;
 pub mod run;
 pub mod time;

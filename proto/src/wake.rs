@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::RunId;
+use crate::quote::{quote, told};
 
 /// What such a message calls itself.
 pub const KIND: &str = "wake";
@@ -15,13 +16,13 @@ pub const RUNS_MAX: usize = 64;
 /// Why a wake cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum WakeError {
-    #[error("the wake is not readable JSON: {0}")]
+    #[error("the wake is not readable JSON: {}", told(.0))]
     Unreadable(#[from] serde_json::Error),
     #[error("wakes of version {0} are not known to this release")]
     UnknownVersion(u32),
     #[error("a wake names 1 to {RUNS_MAX} runs, this one {0}")]
     Count(usize),
-    #[error("a message of kind `{0}` is no wake")]
+    #[error("a message of kind `{}` is no wake", quote(.0))]
     Kind(String),
 }
 

@@ -14,6 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use portcullis_proto::quote::told;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -145,7 +146,7 @@ pub struct ArgsError {
 
 impl ArgsError {
     pub(crate) fn new(at: impl fmt::Display, problem: &str, mend: &str) -> Self {
-        Self { at: at.to_string(), problem: problem.to_owned(), mend: mend.to_owned() }
+        Self { at: told(&at), problem: told(&problem), mend: mend.to_owned() }
     }
 }
 
@@ -154,9 +155,9 @@ pub(crate) fn read_args<T: DeserializeOwned>(args: &Value, form: &str) -> Result
     serde_path_to_error::deserialize(args).map_err(|error| {
         let at = match error.path().to_string() {
             root if root == "." => "args".to_owned(),
-            path => path,
+            path => told(&path),
         };
-        ArgsError { at, problem: error.inner().to_string(), mend: format!("write {form}") }
+        ArgsError { at, problem: told(error.inner()), mend: format!("write {form}") }
     })
 }
 

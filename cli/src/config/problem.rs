@@ -5,6 +5,13 @@
 
 use std::fmt;
 
+use portcullis_proto::quote::within;
+
+/// How much is shown of a place or a key, in characters.
+const PLACE_CHARS_MAX: usize = 300;
+/// How much is shown of what is wrong, and of the mend, in characters.
+const SENTENCE_CHARS_MAX: usize = 700;
+
 /// One step from the root of the configuration to a setting.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Segment {
@@ -163,12 +170,16 @@ pub(crate) struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.place)?;
+        let place = within(&self.place.to_string(), PLACE_CHARS_MAX);
+        write!(f, "{place}: ")?;
         if !self.key.0.is_empty() {
-            write!(f, "`{}`: ", self.key)?;
+            write!(f, "`{}`: ", within(&self.key.to_string(), PLACE_CHARS_MAX))?;
         }
-        f.write_str(&self.what)?;
-        if self.mend.is_empty() { Ok(()) } else { write!(f, "; {}", self.mend) }
+        f.write_str(&within(&self.what, SENTENCE_CHARS_MAX))?;
+        if self.mend.is_empty() {
+            return Ok(());
+        }
+        write!(f, "; {}", within(&self.mend, SENTENCE_CHARS_MAX))
     }
 }
 

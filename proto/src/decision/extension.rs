@@ -11,6 +11,7 @@ use crate::decision::{
 };
 use crate::digest::Digest;
 use crate::ids::{ApprovalId, Nonce, Subject};
+use crate::quote::told;
 use crate::time::Ms;
 
 /// Prefixed to the signed bytes, so that a signature for anything else is none for an extension.
@@ -63,8 +64,8 @@ impl SignedExtension {
         if DECISION_BYTES_MAX < bytes.len() {
             return Err(DecisionError::TooLarge(bytes.len()));
         }
-        let signed: Self = serde_json::from_slice(bytes)
-            .map_err(|why| DecisionError::Unreadable(why.to_string()))?;
+        let signed: Self =
+            serde_json::from_slice(bytes).map_err(|why| DecisionError::Unreadable(told(&why)))?;
         if signed.extension.v != 1 {
             return Err(DecisionError::UnknownVersion(signed.extension.v));
         }

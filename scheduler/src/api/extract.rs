@@ -6,6 +6,7 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
+use portcullis_proto::quote::told;
 use serde::de::DeserializeOwned;
 
 use super::answer::ApiError;
@@ -34,7 +35,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for StrictJson<T> {
             ApiError::new(StatusCode::BAD_REQUEST, why.code(), why.to_string()).at("body")
         })?;
         serde_path_to_error::deserialize(value).map(Self).map_err(|why| {
-            let (place, message) = (why.path().to_string(), why.inner().to_string());
+            let (place, message) = (told(why.path()), told(why.inner()));
             let place = if place == "." { "body".to_owned() } else { place };
             ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", message).at(place)
         })
@@ -56,7 +57,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for StrictQuery<T>
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let query = Query::<T>::try_from_uri(&parts.uri);
         query.map(|Query(query)| Self(query)).map_err(|why| {
-            ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_query", why.body_text())
+            ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_query", told(&why.body_text()))
                 .at("query string")
         })
     }
@@ -77,7 +78,7 @@ where
             |why: String| ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_id", why).at("path");
         let Path(text) = Path::<String>::from_request_parts(parts, state)
             .await
-            .map_err(|why| bad(why.body_text()))?;
+            .map_err(|why| bad(told(&why.body_text())))?;
         text.parse().map(Self).map_err(|why: T::Err| bad(why.to_string()))
     }
 }

@@ -12,6 +12,7 @@ mod error;
 mod stretch;
 
 use jiff::{Timestamp, civil, tz::TimeZone};
+use portcullis_proto::quote::{quote, told};
 use serde::{Deserialize, Serialize};
 
 pub use cron::CronRule;
@@ -127,7 +128,7 @@ impl Rule {
     pub fn parse_every(period: &str, anchor_ms: i64) -> Result<Self, CalendarError> {
         check_length(period)?;
         let parsed: jiff::SignedDuration = period.trim().parse().map_err(|why: jiff::Error| {
-            CalendarError::PeriodUnreadable { text: period.to_owned(), why: why.to_string() }
+            CalendarError::PeriodUnreadable { text: quote(period), why: told(&why) }
         })?;
         match i64::try_from(parsed.as_millis()) {
             Ok(period_ms) => Self::every(period_ms, anchor_ms),
@@ -154,10 +155,10 @@ impl Rule {
             return Ok(Self::at(instant.as_millisecond()));
         }
         let local: civil::DateTime = text.parse().map_err(|why: jiff::Error| {
-            CalendarError::InstantUnreadable { text: text.to_owned(), why: why.to_string() }
+            CalendarError::InstantUnreadable { text: quote(text), why: told(&why) }
         })?;
         let Some(name) = timezone else {
-            return Err(CalendarError::InstantWithoutZone { text: text.to_owned() });
+            return Err(CalendarError::InstantWithoutZone { text: quote(text) });
         };
         let ambiguous = zone(name)?.to_ambiguous_timestamp(local);
         let problem = match ambiguous.offset() {
@@ -166,13 +167,13 @@ impl Rule {
             jiff::tz::AmbiguousOffset::Fold { .. } => Some("happens twice"),
         };
         if let Some(problem) = problem {
-            let (text, timezone) = (text.to_owned(), name.to_owned());
+            let (text, timezone) = (quote(text), quote(name));
             return Err(CalendarError::LocalTimeUnclear { text, timezone, problem });
         }
         match ambiguous.unambiguous() {
             Ok(instant) => Ok(Self::at(instant.as_millisecond())),
             Err(_) => Err(CalendarError::InstantUnreadable {
-                text: text.to_owned(),
+                text: quote(text),
                 why: "the year is out of range".to_owned(),
             }),
         }
@@ -224,7 +225,7 @@ impl At {
 
 /// Looks an IANA zone up.
 fn zone(name: &str) -> Result<TimeZone, CalendarError> {
-    let unknown = || CalendarError::UnknownZone { name: shorten(name) };
+    let unknown = || CalendarError::UnknownZone { name: quote(name) };
     // Files that mean one zone on this machine and another one on the next.
     let local = ["localtime", "posixrules", "factory"];
     if local.contains(&name.to_ascii_lowercase().as_str()) {
@@ -243,11 +244,6 @@ fn check_length(text: &str) -> Result<(), CalendarError> {
         return Err(CalendarError::TooLong { bytes: text.len() });
     }
     Ok(())
-}
-
-/// Cuts text that an error quotes, so that a message stays one line.
-fn shorten(text: &str) -> String {
-    text.chars().take(64).collect()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 
 use portcullis_proto::digest::Digest;
 use portcullis_proto::ids::RunId;
+use portcullis_proto::quote::told;
 use portcullis_proto::time::Ms;
 use serde::{Deserialize, Serialize};
 
@@ -170,7 +171,7 @@ impl Schedule {
     /// # Errors
     /// When the bytes are no reminder, or one of a newer release.
     pub fn decode(bytes: &[u8]) -> Result<Self, String> {
-        let schedule: Self = serde_json::from_slice(bytes).map_err(|why| why.to_string())?;
+        let schedule: Self = serde_json::from_slice(bytes).map_err(|why| told(&why))?;
         if schedule.v == VERSION {
             Ok(schedule)
         } else {

@@ -9,6 +9,7 @@ mod form;
 mod json;
 
 use axum::http::{HeaderMap, header::CONTENT_TYPE};
+use portcullis_proto::quote::quote;
 use serde_json::{Value, json};
 
 pub use json::parse as parse_json;
@@ -126,7 +127,7 @@ fn kind(headers: &HeaderMap) -> Result<Kind, BodyError> {
         if let Some(charset) = parameter.trim().strip_prefix("charset=") {
             let charset = charset.trim_matches('"');
             if !["utf-8", "utf8"].contains(&charset) {
-                return Err(BodyError::Charset { charset: shorten(charset) });
+                return Err(BodyError::Charset { charset: quote(charset) });
             }
         }
     }

@@ -5,6 +5,7 @@
 //! Invariant: planning is pure: the same definition, input and turn give the same calls.
 
 use portcullis_proto::ids::ToolName;
+use portcullis_proto::quote::told;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -56,7 +57,7 @@ pub enum PlaybookError {
     Calls { step: usize, calls: usize },
     #[error("step {step}, call {call}: {why}")]
     Template { step: usize, call: usize, why: TemplateError },
-    #[error("the stored definition is no playbook: {0}")]
+    #[error("the stored definition is no playbook: {}", told(.0))]
     Unreadable(#[from] serde_json::Error),
 }
 

@@ -17,9 +17,10 @@ use jiff::{
     civil::{DateTime, date},
     tz::TimeZone,
 };
+use portcullis_proto::quote::{quote, told};
 
 use super::{
-    CalendarError, DstPolicy, FoldPolicy, GapPolicy, check_length, shorten,
+    CalendarError, DstPolicy, FoldPolicy, GapPolicy, check_length,
     stretch::{Change, Stretch},
     zone,
 };
@@ -63,17 +64,16 @@ impl CronRule {
     pub fn parse(pattern: &str, timezone: &str, policy: DstPolicy) -> Result<Self, CalendarError> {
         check_length(pattern)?;
         let fields: Vec<&str> = pattern.split_whitespace().collect();
-        let quoted = shorten(pattern);
+        let quoted = quote(pattern);
         let Ok([minute, hour, ..]) = <[&str; 5]>::try_from(fields.as_slice()) else {
             return Err(CalendarError::FieldCount { pattern: quoted, found: fields.len() });
         };
         check_words(&quoted, &fields)?;
         let parser =
             CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
-        let cron = parser.parse(pattern).map_err(|why| CalendarError::Pattern {
-            pattern: quoted.clone(),
-            why: why.to_string(),
-        })?;
+        let cron = parser
+            .parse(pattern)
+            .map_err(|why| CalendarError::Pattern { pattern: quoted.clone(), why: told(&why) })?;
         // Any start does: the calendar repeats every 400 years and the search covers more.
         let some_day = date(2000, 1, 1).at(0, 0, 0, 0);
         if Matches::of(&cron, &quoted).at_or_after(some_day)?.is_none() {
@@ -132,7 +132,7 @@ impl CronRule {
             }
             stretch = next;
         }
-        let pattern = shorten(&self.pattern);
+        let pattern = quote(&self.pattern);
         Err(CalendarError::SearchLimit { pattern, changes_max: CHANGES_MAX })
     }
 
@@ -220,7 +220,7 @@ impl<'a> Matches<'a> {
                 | CronError::IllegalCharacters(_)
                 | CronError::ComponentError(_)),
             ) => {
-                let (pattern, why) = (shorten(self.pattern), why.to_string());
+                let (pattern, why) = (quote(self.pattern), told(&why));
                 return Err(CalendarError::Pattern { pattern, why });
             }
         };
@@ -235,7 +235,7 @@ fn check_words(pattern: &str, fields: &[&str]) -> Result<(), CalendarError> {
         let words = text.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());
         for word in words {
             if !known.contains(&word.to_ascii_uppercase().as_str()) {
-                let (pattern, word) = (pattern.to_owned(), shorten(word));
+                let (pattern, word) = (pattern.to_owned(), quote(word));
                 return Err(CalendarError::Word { pattern, word, field });
             }
         }
