@@ -1,39 +1,6 @@
-//! The one binary: parse → config → run → drain.
-//!
-//! Authority: the command line and the configuration, read here and nowhere else.
-//! Invariant: as the sandbox's helper this process does nothing else: no runtime, no log, no
-//! environment is read before it becomes the tool.
-
-mod api;
-mod approvals;
-mod args;
-mod client;
-mod config;
-mod doctor;
-mod exit;
-mod help;
-mod home;
-mod init;
-mod output;
-mod reminders;
-mod runs;
-mod serve;
-mod story;
-mod telemetry;
-mod validate;
-mod waits;
-mod webhooks;
-mod words;
+//! The process `portcullis`. What it does is in the library.
 
 use std::process::ExitCode;
-
-use clap::Parser as _;
-
-use args::{Cli, Command, Schema};
-use config::Environment;
-use exit::{Ended, Exit, Failure};
-use output::Output;
-use serve::Role;
 
 /// A commit allocates some two hundred times; the system's allocator took a quarter of the worker's
 /// time under load (docs/performance.md).
@@ -41,63 +8,5 @@ use serve::Role;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args_os();
-    if arguments.nth(1).is_some_and(|first| first == config::SANDBOX_EXEC) {
-        portcullis_worker::sandbox::run_helper(arguments);
-    }
-    let cli = Cli::parse();
-    let environment = environment();
-    let output = Output::new(cli.global.json, environment.get("NO_COLOR").is_some_and(is_set));
-    if rustls::crypto::ring::default_provider().install_default().is_err() {
-        let failure = Failure::new(Exit::Failed, "tls", "a TLS provider was installed before ours");
-        output.failure(&failure);
-        return failure.exit.into();
-    }
-    match run(cli, &environment, output) {
-        Ok(exit) => exit.into(),
-        Err(failure) => {
-            output.failure(&failure);
-            failure.exit.into()
-        }
-    }
-}
-
-/// <https://no-color.org>: set and not empty.
-fn is_set(value: &str) -> bool {
-    !value.is_empty()
-}
-
-fn environment() -> Environment {
-    let texts = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    Environment(texts.collect())
-}
-
-fn run(cli: Cli, environment: &Environment, output: Output) -> Ended {
-    let path = &cli.global.config;
-    match cli.command {
-        Command::Init(init) => init::run(&init.folder, output),
-        Command::Validate => validate::run(path, environment, output),
-        Command::Schema(Schema::Config) => {
-            output.line(config::schema_text().trim_end());
-            Ok(Exit::Done)
-        }
-        Command::Help(topic) => help::run(&topic.topic, output),
-        Command::Up(_) => serve::run(path, environment, Role::Everything),
-        Command::Scheduler(_) => serve::run(path, environment, Role::Scheduler),
-        Command::Worker(_) => serve::run(path, environment, Role::Worker),
-        Command::Doctor => ask(doctor::run(path, environment, output)),
-        Command::Runs(command) => ask(runs::run(command, path, environment, output)),
-        Command::Approvals(command) => ask(approvals::run(command, path, environment, output)),
-        Command::Waits(command) => ask(waits::run(command, path, environment, output)),
-        Command::Reminders(command) => ask(reminders::run(command, path, environment, output)),
-        Command::Webhooks(command) => ask(webhooks::run(command, path, environment, output)),
-    }
-}
-
-/// Runs a command that talks to a server.
-fn ask(command: impl Future<Output = Ended>) -> Ended {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|why| Failure::new(Exit::Failed, "runtime", why.to_string()))?;
-    runtime.block_on(command)
+    portcullis::main()
 }
