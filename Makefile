@@ -4,9 +4,10 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 BACKEND ?= embedded
 ARGS ?=
 SEEDS ?= 10000
+SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test simulate check bench services-up services-down
+.PHONY: help demo run test simulate fuzz check bench services-up services-down
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -24,6 +25,10 @@ test: ## Run every test, on private Redis and RabbitMQ servers: ARGS=<filter>
 
 simulate: ## Play many seeds of the simulation: SEEDS=1000000 [ARGS="--from N --threads N"]
 	cargo run --locked --release -p portcullis-tests --bin simulate -- --seeds $(SEEDS) $(ARGS)
+
+fuzz: ## Give changed documents to every reader: SECONDS=60 [TARGET=name] [ARGS="--replay FILE"]
+	cargo run --locked --release -p portcullis-tests --bin fuzz -- --seconds $(SECONDS) \
+	  $(if $(filter command line,$(origin TARGET)),--target $(TARGET)) $(ARGS)
 
 check: ## Check format, lints, docs, house rules, deploy files and generated files
 	@bash deploy/dev/check.sh

@@ -39,6 +39,7 @@ use crate::ports::{
 };
 
 pub use boot::{Finding, Severity};
+pub use record::decode as record_of;
 pub use settings::RedisSettings;
 pub use site::{OpenError, RedisSite};
 

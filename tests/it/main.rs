@@ -8,6 +8,7 @@ mod bus_rabbitmq;
 mod damaged;
 mod deploy;
 mod flow;
+mod fuzz;
 mod processes;
 mod scheduled;
 mod servers;

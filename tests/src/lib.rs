@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test says no by panicking")]
 
 pub mod conformance;
+pub mod fuzz;
 pub mod home;
 pub mod ledger;
 pub mod processes;

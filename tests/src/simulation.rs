@@ -42,22 +42,35 @@ pub struct Report {
     pub failure: Option<String>,
 }
 
+/// The records of all runs of a seed, as they stand at its end.
+///
+/// # Panics
+/// When the runtime cannot be built.
+#[must_use]
+pub fn records(seed: u64) -> Vec<bytes::Bytes> {
+    let world = play_in(seed);
+    world.store.runs().into_iter().map(|(_, bytes)| bytes).collect()
+}
+
 /// Plays one seed to its end.
 ///
 /// # Panics
 /// When the runtime cannot be built.
 #[must_use]
 pub fn play(seed: u64) -> Report {
+    let world = play_in(seed);
+    let (counts, trace_hash) = (world.counts(), world.trace_hash());
+    Report { seed, counts, trace_hash, failure: world.failure() }
+}
+
+fn play_in(seed: u64) -> Arc<World> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build().unwrap();
-    let world = runtime.block_on(async {
+    runtime.block_on(async {
         let world = World::new(seed);
         live(&world).await;
         world
-    });
-    drop(runtime);
-    let (counts, trace_hash) = (world.counts(), world.trace_hash());
-    Report { seed, counts, trace_hash, failure: world.failure() }
+    })
 }
 
 async fn live(world: &Arc<World>) {

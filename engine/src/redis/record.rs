@@ -33,7 +33,10 @@ pub(super) fn version_bytes(version: Version) -> Vec<u8> {
 }
 
 /// Reads a record as it lies in its key.
-pub(super) fn decode(value: Vec<u8>) -> Result<Stored, StoreError> {
+///
+/// # Errors
+/// When the value is too short to be one.
+pub fn decode(value: Vec<u8>) -> Result<Stored, StoreError> {
     let short = || StoreError::Corrupt(format!("a record of {} bytes", value.len()));
     let version = value.first_chunk().ok_or_else(short)?;
     let version = u64::from_be_bytes(*version);
