@@ -14,6 +14,7 @@ use portcullis_engine::ports::StoreError;
 use portcullis_proto::digest::Digest;
 use portcullis_proto::ids::{JobKey, RouteName, RunId};
 use portcullis_proto::job::{Attendance, Origin, Trace};
+use portcullis_proto::quote::quote;
 use portcullis_proto::run::Reject;
 use tracing::{info, warn};
 
@@ -76,7 +77,7 @@ impl Scheduler {
             .ok()
             .and_then(|name| self.settings.webhooks.get(&name).map(|webhook| (name, webhook)));
         let Some((name, webhook)) = known else {
-            return Err(NotReceived::UnknownRoute(route.chars().take(80).collect()));
+            return Err(NotReceived::UnknownRoute(quote(route)));
         };
         let received = self.receive_at(&name, webhook, headers, body, peer).await;
         match &received {

@@ -8,7 +8,7 @@ use portcullis_tests::fuzz::targets::{TARGETS, named};
 use portcullis_tests::fuzz::{Bounds, check, play};
 
 const SEED: u64 = 42;
-/// Generous: other tests run at the same time.
+/// Generous: without optimisation.
 const EACH: Duration = Duration::from_secs(20);
 
 #[track_caller]
@@ -96,6 +96,11 @@ fn an_agents_name_that_is_none_is_refused_on_one_line() {
     let body = r#"{"agent":"\u007f\n"}"#;
     let head = "POST /v1/runs HTTP/1.1\nHost: localhost\nContent-Type: application/json";
     holds("api", format!("{head}\n\n{body}"));
+}
+
+#[test]
+fn an_unknown_route_is_named_on_one_line() {
+    holds("api", "POST /hooks/p%00la%0Ain HTTP/1.1\nHost: localhost\n\n{}");
 }
 
 #[test]

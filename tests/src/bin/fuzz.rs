@@ -14,7 +14,7 @@ use portcullis_tests::fuzz::{Bounds, Broken, Memory, Target, check, play};
 
 const USAGE: &str = "usage: fuzz [--seconds N] [--target NAME] [--seed N] [--out FOLDER] \
                      | --replay FILE [--target NAME]";
-/// How long one input may take, in milliseconds; it is microseconds on a machine that is idle.
+/// How much of a processor's time one input may take, in milliseconds; it is microseconds, mostly.
 const EACH_MS_MAX: u64 = 2_000;
 
 #[global_allocator]

@@ -27,7 +27,8 @@ pub(super) const CANONICAL: Target = Target {
         texts.map(|text| text.as_bytes().to_vec()).to_vec()
     },
     check,
-    memory_bytes: LARGE,
+    // The canonicaliser buffers each level of nesting by itself: up to 64 times the value.
+    memory_bytes: 12 * LARGE,
     slice: 1_000,
 };
 

@@ -146,7 +146,9 @@ fn check_reminder(bytes: &[u8]) -> Result<String, String> {
             let stepped = apply(Some(&schedule), &event, terms(rule), Ms(ANCHOR_MS + 86_400_000));
             match stepped {
                 Ok(change) => {
-                    hold(change.next.pending.len() <= 10, || format!("{change:?}"))?;
+                    // More than a scheduler ever writes stays until it is due, and is cut then.
+                    let pending = change.next.pending.len();
+                    hold(event != Event::Due || pending <= 10, || format!("{change:?}"))?;
                     steps.push('+');
                 }
                 Err(why) => steps.push_str(&told(&why, &[])?.chars().take(8).collect::<String>()),
