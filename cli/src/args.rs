@@ -65,6 +65,8 @@ pub(crate) enum Command {
     /// See webhook routes
     #[command(subcommand)]
     Webhooks(Webhooks),
+    /// Break a staging deployment on purpose, and judge what its tools did
+    Torture(Torture),
     /// Print a JSON Schema
     #[command(subcommand)]
     Schema(Schema),
@@ -233,6 +235,61 @@ pub(crate) enum Reminders {
 pub(crate) enum Webhooks {
     /// List routes
     List(Api),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Torture {
+    #[command(flatten)]
+    pub(crate) api: Api,
+    /// Do it; without, only the plan is printed
+    #[arg(long)]
+    pub(crate) run: bool,
+    /// Print what the deployment's configuration needs, and do nothing else
+    #[arg(long)]
+    pub(crate) print_config: bool,
+    /// How many runs to start
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u16).range(1..=500))]
+    pub(crate) runs: u16,
+    /// How many workers to start here, to be killed and cut off; never others
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=8))]
+    pub(crate) workers: u8,
+    /// Only this fault; may be given several times [default: all that can be done here]
+    #[arg(long = "fault", value_name = "FAULT")]
+    pub(crate) faults: Vec<Fault>,
+    /// Where the tool appends its lines, seen from the configuration's folder
+    #[arg(long, default_value = "torture/ledger.jsonl")]
+    pub(crate) ledger: PathBuf,
+    /// Sign as this approver and publish on the bus as well; with --key and --key-id
+    #[arg(long, requires_all = ["key", "key_id"])]
+    pub(crate) approver: Option<String>,
+    /// Its Ed25519 key: PKCS#8, DER
+    #[arg(long, requires = "approver")]
+    pub(crate) key: Option<PathBuf>,
+    /// The name of that key in the configuration
+    #[arg(long, requires = "approver")]
+    pub(crate) key_id: Option<String>,
+    /// Also where the deployment says that it is production, or does not say what it is
+    #[arg(long)]
+    pub(crate) force_production: bool,
+}
+
+/// What goes wrong on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Fault {
+    /// kill -9 of a worker that was started here
+    Kill,
+    /// Cut all connections of the workers that were started here
+    Cut,
+    /// Ring again for runs, out of order
+    Wakes,
+    /// The same decision several times
+    Replay,
+    /// Decisions with a wrong nonce, for other arguments, by strangers, with unknown keys
+    Forge,
+    /// A yes after the deadline
+    Late,
+    /// A yes, and then a no by the same approver
+    Opposite,
 }
 
 #[derive(Debug, Subcommand)]

@@ -73,6 +73,16 @@ impl Client {
         Ok(Self { http, base, token, own_token })
     }
 
+    /// The same server, shown another token: that of nobody, perhaps.
+    pub(crate) fn with_token(&self, token: &str) -> Self {
+        Self {
+            http: self.http.clone(),
+            base: self.base.clone(),
+            token: Some(token.to_owned()),
+            own_token: None,
+        }
+    }
+
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<(T, Value), Failure> {
         self.ask(Method::GET, path, None, Act::Other, self.token.clone()).await
     }

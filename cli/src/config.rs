@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 use portcullis_proto::ids::{AgentName, ReminderName, RouteName};
 use portcullis_proto::policy::Unattended;
-use portcullis_scheduler::settings::{Reminder, Webhook};
+use portcullis_scheduler::settings::{Deployment, Reminder, Webhook};
 
 pub(crate) use agents::{AgentPlan, SANDBOX_EXEC, ToolPlanKind};
 pub(crate) use duration::Span;
@@ -48,6 +48,7 @@ pub(crate) const FILE: &str = "portcullis.toml";
 pub(crate) struct Config {
     pub(crate) file: PathBuf,
     pub(crate) data_dir: PathBuf,
+    pub(crate) deployment: Option<Deployment>,
     pub(crate) home: Home,
     pub(crate) http: HttpSection,
     pub(crate) api_tokens: Vec<[u8; 32]>,

@@ -21,6 +21,7 @@ mod runs;
 mod serve;
 mod story;
 mod telemetry;
+mod torture;
 mod validate;
 mod waits;
 mod webhooks;
@@ -107,6 +108,7 @@ fn run(cli: Cli, environment: &Environment, output: Output) -> Ended {
         Command::Approvals(command) => ask(approvals::run(command, path, environment, output)),
         Command::Waits(command) => ask(waits::run(command, path, environment, output)),
         Command::Reminders(command) => ask(reminders::run(command, path, environment, output)),
+        Command::Torture(command) => ask(torture::run(command, path, environment, output)),
         Command::Webhooks(command) => ask(webhooks::run(command, path, environment, output)),
     }
 }

@@ -47,6 +47,7 @@ pub(crate) const ROUTES: &[(&str, &str, &str)] = &[
     ("get", "/v1/approvals/{id}", "Show a request"),
     ("post", "/v1/approvals/{id}/decision", "Approve or deny a request"),
     ("get", "/v1/waits", "List open waits: who must act, and when they end by themselves"),
+    ("get", "/v1/agents", "List the agents that can be started"),
     ("get", "/v1/reminders", "List reminders"),
     ("get", "/v1/webhooks", "List webhook routes"),
     ("get", "/v1/events", "Follow what happens, as server-sent events"),
@@ -70,6 +71,7 @@ pub fn app_with(ctx: &Ctx, extra: Router) -> Router {
         .route("/v1/approvals/{id}", get(approvals::show))
         .route("/v1/approvals/{id}/decision", post(approvals::decide))
         .route("/v1/waits", get(waits::list))
+        .route("/v1/agents", get(standing::agents))
         .route("/v1/reminders", get(standing::reminders))
         .route("/v1/webhooks", get(standing::webhooks))
         .route("/v1/events", get(events::follow))

@@ -53,6 +53,28 @@ pub struct Settings {
     /// SHA-256 of the tokens that may read and start runs where a token is needed.
     pub api_tokens: Vec<[u8; 32]>,
     pub in_flight: InFlight,
+    /// What the operator says this installation is for; nothing here depends on it. `/readyz`
+    /// tells it to tools that break things on purpose.
+    pub deployment: Option<Deployment>,
+}
+
+/// What an installation is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deployment {
+    Production,
+    Staging,
+    Development,
+}
+
+impl Deployment {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Production => "production",
+            Self::Staging => "staging",
+            Self::Development => "development",
+        }
+    }
 }
 
 /// An agent as far as starting it goes; what it does is the worker's affair.
@@ -161,6 +183,7 @@ impl Settings {
             notary: None,
             api_tokens: Vec::new(),
             in_flight: InFlight::default(),
+            deployment: None,
         }
     }
 

@@ -13,6 +13,7 @@ mod limits;
 mod outages;
 mod sandbox;
 mod stopped;
+mod torture;
 mod wakes;
 mod webhooks;
 

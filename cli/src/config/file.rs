@@ -12,6 +12,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use portcullis_proto::policy::Unattended;
+use portcullis_scheduler::settings::Deployment;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -34,6 +35,11 @@ pub(crate) struct ConfigFile {
     /// `portcullis-data`.
     #[schemars(default)]
     pub(crate) data_dir: Option<PathBuf>,
+    /// What this installation is for: `production`, `staging` or `development`. `/readyz` tells
+    /// it, and `portcullis torture` breaks nothing where it is not `staging` or `development`.
+    /// Default: not said.
+    #[schemars(default)]
+    pub(crate) deployment: Option<DeploymentText>,
     #[schemars(default)]
     pub(crate) store: StoreSection,
     #[schemars(default)]
@@ -62,6 +68,25 @@ pub(crate) struct ConfigFile {
     /// Webhook routes by name; also one per file in `webhooks.d/<name>.toml`. Default: none.
     #[schemars(default)]
     pub(crate) webhooks: BTreeMap<String, WebhookFile>,
+}
+
+/// What an installation is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum DeploymentText {
+    Production,
+    Staging,
+    Development,
+}
+
+impl From<DeploymentText> for Deployment {
+    fn from(text: DeploymentText) -> Self {
+        match text {
+            DeploymentText::Production => Self::Production,
+            DeploymentText::Staging => Self::Staging,
+            DeploymentText::Development => Self::Development,
+        }
+    }
 }
 
 /// Where runs are kept.

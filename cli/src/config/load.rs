@@ -15,8 +15,8 @@ use super::agents::{self, AgentPlan, Surround};
 use super::duration::Span;
 use super::environment::{self, Environment};
 use super::file::{
-    AgentFile, ApprovalsSection, HttpSection, LogSection, ReminderFile, SandboxSection,
-    TelemetrySection, WebhookFile, WorkerSection,
+    AgentFile, ApprovalsSection, DeploymentText, HttpSection, LogSection, ReminderFile,
+    SandboxSection, TelemetrySection, WebhookFile, WorkerSection,
 };
 use super::home::{self, Home, StorePlace};
 use super::problem::{Flaw, KeyPath, Kind, Problem, Scope};
@@ -45,6 +45,7 @@ impl Loader<'_> {
         let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
         let data_dir: Option<PathBuf> = self.value("data_dir");
         let data_dir = folder.join(data_dir.unwrap_or_else(|| PathBuf::from(DATA_DIR)));
+        let deployment: Option<DeploymentText> = self.value("deployment");
         let (store, bus) = (self.section("store"), self.section("bus"));
         let (http, approvals): (HttpSection, ApprovalsSection) =
             (self.section("http"), self.section("approvals"));
@@ -88,6 +89,7 @@ impl Loader<'_> {
         Config {
             file,
             data_dir,
+            deployment: deployment.map(Into::into),
             home,
             http,
             api_tokens,
@@ -149,8 +151,8 @@ impl Loader<'_> {
     fn strangers(&mut self) {
         let names: Vec<String> = self.table.keys().cloned().collect();
         let flaws = names.into_iter().map(|name| {
-            let known = "data_dir, store, bus, http, approvals, approvers, worker, sandbox, log, \
-                         telemetry, agents, reminders, webhooks";
+            let known = "data_dir, deployment, store, bus, http, approvals, approvers, worker, \
+                         sandbox, log, telemetry, agents, reminders, webhooks";
             let mend = format!("known here: {known}");
             Flaw::new(KeyPath::of(&[&name]), "there is no such setting", mend)
         });

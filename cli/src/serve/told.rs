@@ -76,6 +76,7 @@ pub(super) fn scheduler(config: Config, notary: Option<Notary>) -> portcullis_sc
             requests_max: config.http.requests_in_flight_max,
             streams_max: config.http.streams_max,
         },
+        deployment: config.deployment,
     }
 }
 

@@ -7,6 +7,7 @@ use portcullis_engine::ports::{Condition, StoreError};
 use serde_json::{Value, json};
 
 use super::Ctx;
+use crate::settings::Deployment;
 
 /// `GET /healthz`
 pub(super) async fn alive() -> Json<Value> {
@@ -32,8 +33,10 @@ pub(super) async fn ready(State(ctx): State<Ctx>) -> (StatusCode, Json<Value>) {
     let ready = store == "up" && !draining;
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let epoch = ctx.engine.store.shape().epoch;
+    let deployment = ctx.settings.deployment.map(Deployment::as_str);
     let body = json!({
         "ready": ready, "store": store, "bus": bus, "draining": draining, "epoch": epoch,
+        "deployment": deployment,
     });
     (status, Json(body))
 }

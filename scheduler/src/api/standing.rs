@@ -1,4 +1,4 @@
-//! `/v1/reminders` and `/v1/webhooks`: what stands ready to start runs.
+//! `/v1/agents`, `/v1/reminders`, `/v1/webhooks`: what can be started, and what stands ready to.
 
 use axum::Json;
 use axum::extract::State;
@@ -13,6 +13,24 @@ use crate::reminders::calendar::Rule;
 use crate::reminders::state::{Fire, Schedule};
 use crate::settings::{CatchUp, Overlap, Reminder};
 use crate::webhooks::verify::Scheme;
+
+#[derive(Debug, Serialize)]
+pub(super) struct AgentView<'a> {
+    name: &'a AgentName,
+    description: &'a str,
+    /// From the first claim to the end, waits included, in milliseconds.
+    hard_cap_ms: i64,
+}
+
+/// `GET /v1/agents`
+pub(super) async fn agents(State(ctx): State<Ctx>) -> Json<Value> {
+    let agents = ctx.settings.agents.iter().map(|(name, agent)| AgentView {
+        name,
+        description: &agent.description,
+        hard_cap_ms: agent.limits.cap_ms,
+    });
+    Json(json!({ "agents": agents.collect::<Vec<_>>() }))
+}
 
 #[derive(Debug, Serialize)]
 pub(super) struct ReminderView {

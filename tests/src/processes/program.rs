@@ -26,7 +26,7 @@ impl Running {
             "worker" => "PORTCULLIS_WORKER_METRICS_LISTEN",
             _ => "PORTCULLIS_HTTP_LISTEN",
         };
-        let process = Process::start_file(role, &binary(), |command| {
+        let process = Process::start_file(role, &program(), |command| {
             command.current_dir(folder).arg(role).env(variable, listen).env("NO_COLOR", "1");
         });
         Self { process: process.unwrap(), api: Api::at(port) }
@@ -71,7 +71,7 @@ impl Running {
     /// The tools that run now: what it started, but for processes of the same program.
     #[must_use]
     pub fn tools(&self) -> Vec<u32> {
-        let ours = std::fs::canonicalize(binary()).unwrap();
+        let ours = std::fs::canonicalize(program()).unwrap();
         let program = |pid: &u32| std::fs::read_link(format!("/proc/{pid}/exe")).ok();
         let started = self.process.helpers().into_iter();
         started.filter(|pid| program(pid).is_some_and(|program| program != ours)).collect()
@@ -152,8 +152,12 @@ impl std::ops::Deref for Running {
     }
 }
 
-/// Beside the folder of the test's own program.
-fn binary() -> PathBuf {
+/// The real binary, beside the folder of the test's own program.
+///
+/// # Panics
+/// When it is missing.
+#[must_use]
+pub fn program() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let folder = test.parent().and_then(Path::parent).expect("a program lies in a folder");
     let binary = folder.join("portcullis");
