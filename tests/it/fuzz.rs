@@ -25,7 +25,7 @@ fn a_slice_of_every_target_keeps_its_promise() {
             Bounds { executions: target.slice, time: Duration::MAX, each: EACH, memory: None };
         let played = play(target, SEED, &bounds);
         let broken = played.broken.map(|broken| {
-            format!("{}: {} by {:?}", target.name, broken.why, broken.input.escape_ascii())
+            format!("{}: {} by {}", target.name, broken.why, broken.input.escape_ascii())
         });
         assert_eq!(broken.map(|why| why.chars().take(2_000).collect::<String>()), None);
         assert_eq!(played.executions, target.slice, "{}", target.name);
