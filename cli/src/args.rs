@@ -49,7 +49,7 @@ pub(crate) enum Command {
     Scheduler(Serve),
     /// Run a worker (needs Redis and RabbitMQ)
     Worker(Serve),
-    /// Look at store, bus, sandbox and clock, and say what to mend
+    /// Name every condition under which a promise would not hold, and say what to mend
     Doctor,
     /// Start, follow and explain runs
     #[command(subcommand)]
@@ -296,6 +296,8 @@ pub(crate) enum Fault {
 pub(crate) enum Schema {
     /// Of portcullis.toml
     Config,
+    /// Of what `doctor --json` prints
+    Doctor,
 }
 
 #[derive(Debug, Args)]

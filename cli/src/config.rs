@@ -12,6 +12,7 @@ mod home;
 mod load;
 mod people;
 mod problem;
+mod profile;
 mod read;
 mod schema;
 mod source;
@@ -33,9 +34,10 @@ pub(crate) use environment::{Environment, resolve, variables};
 pub(crate) use file::{
     DeclareText, HttpSection, LogFormat, LogSection, SandboxMode, TelemetrySection, WorkerSection,
 };
-pub(crate) use home::{BusPlace, Home, StorePlace, without_login};
+pub(crate) use home::{BusPlace, Home, MANAGEMENT_PORT, StorePlace, without_login};
 pub(crate) use people::People;
 pub(crate) use problem::{Place, Problem, Scope};
+pub(crate) use profile::Profile;
 pub(crate) use schema::{root as schema, text as schema_text};
 
 use load::Loader;
@@ -47,6 +49,7 @@ pub(crate) const FILE: &str = "portcullis.toml";
 /// Everything, checked.
 pub(crate) struct Config {
     pub(crate) file: PathBuf,
+    pub(crate) profile: Profile,
     pub(crate) data_dir: PathBuf,
     pub(crate) deployment: Option<Deployment>,
     pub(crate) home: Home,
@@ -63,6 +66,8 @@ pub(crate) struct Config {
     pub(crate) reminders: BTreeMap<ReminderName, Reminder>,
     /// Empty where no secrets are read.
     pub(crate) webhooks: BTreeMap<RouteName, Webhook>,
+    /// The files that webhooks' secrets are read from.
+    pub(crate) secret_files: Vec<PathBuf>,
     /// What was left out, and why.
     pub(crate) unloaded: Vec<Problem>,
 }
@@ -106,4 +111,10 @@ pub(crate) fn load(
     let config = loader.config(path);
     let fatal = loader.problems.iter().any(|problem| problem.scope == Scope::Everything);
     if fatal { Err(loader.problems) } else { Ok(Config { unloaded: loader.problems, ..config }) }
+}
+
+/// A configuration that loads whole, for the tests of others.
+#[cfg(test)]
+pub(crate) fn loaded_for_tests(text: &str) -> Config {
+    tests::loaded(text, &[])
 }

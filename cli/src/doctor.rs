@@ -1,79 +1,37 @@
-//! Would it work here? Looks at everything a start rests on, and says what to mend.
+//! Does every promise hold here? Looks at all that a start rests on, and says what to mend.
 //!
 //! Authority: the things themselves, asked now.
-//! Invariant: looking changes nothing: no store is made, nothing is installed.
+//! Invariant: looking changes nothing: no store is made, nothing is installed or declared. What may
+//! not be looked at is said so, and never counts as fine.
 
+mod broker;
 mod bus;
+mod files;
+mod host;
+mod promises;
+mod report;
+mod start;
 mod store;
-mod surroundings;
 
 use std::path::Path;
 
-use serde::Serialize;
-use serde_json::json;
+use portcullis_engine::finding::Finding;
 
-use crate::config::{self, Config, Environment, Place, Problem, Scope, Secrets};
+use crate::config::{self, Config, Environment, Place, Problem, Profile, Scope, Secrets};
 use crate::exit::{Ended, Exit};
-use crate::output::{Output, Tone, printable};
+use crate::output::Output;
 
-/// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Severity {
-    Fine,
-    Warning,
-    /// It would not start, or would promise what it cannot keep.
-    Fatal,
-}
-
-/// One thing that was looked at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct Finding {
-    check: String,
-    severity: Severity,
-    found: String,
-    /// What it leads to; empty when all is well.
-    why: String,
-    mend: String,
-}
-
-impl Finding {
-    fn fine(check: &str, found: impl Into<String>) -> Self {
-        Self::new(check, Severity::Fine, found, "", "")
-    }
-
-    fn warning(check: &str, found: impl Into<String>, why: &str, mend: impl Into<String>) -> Self {
-        Self::new(check, Severity::Warning, found, why, mend)
-    }
-
-    fn fatal(check: &str, found: impl Into<String>, why: &str, mend: impl Into<String>) -> Self {
-        Self::new(check, Severity::Fatal, found, why, mend)
-    }
-
-    fn new(
-        check: &str,
-        severity: Severity,
-        found: impl Into<String>,
-        why: &str,
-        mend: impl Into<String>,
-    ) -> Self {
-        let (found, mend) = (found.into(), mend.into());
-        Self { check: check.to_owned(), severity, found, why: why.to_owned(), mend }
-    }
-}
+pub(crate) use report::schema_text;
+pub(crate) use start::at_start;
 
 /// Looks and tells.
 pub(crate) async fn run(path: &Path, environment: &Environment, output: Output) -> Ended {
-    let findings = match config::load(path, environment, Secrets::Read) {
-        Ok(config) => of_config(path, &config).await,
-        Err(problems) => problems.iter().map(of_problem).collect(),
+    let (profile, findings) = match config::load(path, environment, Secrets::Read) {
+        Ok(config) => (config.profile, of_config(path, &config).await),
+        Err(problems) => (Profile::default(), problems.iter().map(of_problem).collect()),
     };
-    let fatal = findings.iter().any(|finding| finding.severity == Severity::Fatal);
-    if output.json {
-        output.value(&json!({ "fatal": fatal, "findings": findings }));
-    } else {
-        findings.iter().for_each(|finding| tell(finding, output));
-    }
+    report::tell(profile, &findings, output);
+    let fatal = findings.iter().any(Finding::is_fatal);
     Ok(if fatal { Exit::Failed } else { Exit::Done })
 }
 
@@ -81,13 +39,17 @@ async fn of_config(path: &Path, config: &Config) -> Vec<Finding> {
     let shown = path.display();
     let mut findings = vec![Finding::fine("configuration", format!("{shown} is readable"))];
     findings.extend(config.unloaded.iter().map(of_problem));
-    findings.extend(store::look(config).await);
-    findings.extend(bus::look(config).await);
-    findings.extend(surroundings::look(config));
+    let (store, site) = store::look(config).await;
+    findings.extend(store);
+    findings.extend(bus::look(config, site.as_ref()).await);
+    findings.extend(promises::look(config));
+    findings.extend(files::look(config));
+    findings.extend(host::look(config));
     findings
 }
 
 fn of_problem(problem: &Problem) -> Finding {
+    const CHECK: &str = "configuration";
     let place = match &problem.place {
         Place::File { path, line } => format!("{path}:{line}"),
         Place::Variable(name) => name.clone(),
@@ -95,27 +57,11 @@ fn of_problem(problem: &Problem) -> Finding {
     let found = format!("{place}: `{}`: {}", problem.key, problem.what);
     match &problem.scope {
         Scope::Everything => {
-            Finding::fatal("configuration", found, "nothing can start", problem.mend.clone())
+            Finding::fatal(CHECK, found, "nothing can start", problem.mend.clone())
         }
         Scope::One(kind, name) => {
             let why = format!("the {} `{name}` is not loaded", kind.noun());
-            Finding::warning("configuration", found, &why, problem.mend.clone())
+            Finding::warning(CHECK, found, why, problem.mend.clone())
         }
-    }
-}
-
-fn tell(finding: &Finding, output: Output) {
-    let (tone, word) = match finding.severity {
-        Severity::Fine => (Tone::Good, "fine   "),
-        Severity::Warning => (Tone::Waiting, "warning"),
-        Severity::Fatal => (Tone::Bad, "fatal  "),
-    };
-    let word = output.tint(tone, word);
-    output.line(&format!("{word}  {}: {}", finding.check, printable(&finding.found)));
-    if !finding.why.is_empty() {
-        output.line(&format!("         {}", printable(&finding.why)));
-    }
-    if !finding.mend.is_empty() {
-        output.line(&format!("         mend: {}", printable(&finding.mend)));
     }
 }

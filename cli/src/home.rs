@@ -26,6 +26,8 @@ pub(crate) struct Opened {
     pub(crate) store: Arc<dyn Storage>,
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) rabbit: Option<Arc<RabbitBus>>,
+    /// The same store, where it is a file.
+    pub(crate) sqlite: Option<Arc<SqliteStore>>,
 }
 
 /// Opens it. `name`: how the broker's list of connections calls this process.
@@ -36,15 +38,15 @@ pub(crate) async fn open(home: &Home, name: &str) -> Result<Opened, Failure> {
             let opening = tokio::task::spawn_blocking(|| SqliteStore::open(settings));
             let opened = opening.await.map_err(|why| failed("store", &why))?;
             let sqlite = opened.map_err(|why| failed("store", &why))?;
-            let store: Arc<dyn Storage> = sqlite;
+            let store: Arc<dyn Storage> = Arc::clone(&sqlite) as Arc<dyn Storage>;
             let bus = InProcessBus::new(InProcessSettings::default());
-            Ok(Opened { store, bus, rabbit: None })
+            Ok(Opened { store, bus, rabbit: None, sqlite: Some(sqlite) })
         }
-        (StorePlace::Redis(settings), BusPlace::Rabbit { url, buckets, declare }) => {
-            let rabbit = connect(url, *buckets, *declare, name).await?;
+        (StorePlace::Redis(settings), BusPlace::Rabbit { url, buckets, declare, .. }) => {
+            let rabbit = connect(url, *buckets, declare_of(*declare), name).await?;
             let store = Arc::new(adopt(settings, &rabbit).await?);
             let bus: Arc<dyn Bus> = Arc::clone(&rabbit) as Arc<dyn Bus>;
-            Ok(Opened { store, bus, rabbit: Some(rabbit) })
+            Ok(Opened { store, bus, rabbit: Some(rabbit), sqlite: None })
         }
         (StorePlace::Redis(_), BusPlace::Embedded) => {
             let message = "a store in Redis goes with RabbitMQ";
@@ -53,17 +55,21 @@ pub(crate) async fn open(home: &Home, name: &str) -> Result<Opened, Failure> {
     }
 }
 
+/// How a process that serves or works declares the broker's queues.
+pub(crate) const fn declare_of(text: DeclareText) -> Declare {
+    match text {
+        DeclareText::Policies => Declare::PoliciesOnly,
+        DeclareText::Arguments => Declare::Arguments,
+    }
+}
+
 /// Connects to the broker and waits until it is ready.
 pub(crate) async fn connect(
     url: &str,
     buckets: u8,
-    declare: DeclareText,
+    declare: Declare,
     name: &str,
 ) -> Result<Arc<RabbitBus>, Failure> {
-    let declare = match declare {
-        DeclareText::Policies => Declare::PoliciesOnly,
-        DeclareText::Arguments => Declare::Arguments,
-    };
     let settings = RabbitSettings { buckets, declare, ..RabbitSettings::new(url, name) };
     let rabbit = RabbitBus::connect(settings)
         .map_err(|why| Failure::new(Exit::Usage, "bus", format!("`bus.url`: {why}")))?;

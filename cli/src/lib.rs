@@ -99,6 +99,10 @@ fn run(cli: Cli, environment: &Environment, output: Output) -> Ended {
             output.line(config::schema_text().trim_end());
             Ok(Exit::Done)
         }
+        Command::Schema(Schema::Doctor) => {
+            output.line(doctor::schema_text().trim_end());
+            Ok(Exit::Done)
+        }
         Command::Help(topic) => help::run(&topic.topic, output),
         Command::Up(_) => serve::run(path, environment, Role::Everything),
         Command::Scheduler(_) => serve::run(path, environment, Role::Scheduler),

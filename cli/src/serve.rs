@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::config::{self, Config, Environment, Secrets};
+use crate::doctor;
 use crate::exit::{Ended, Exit, Failure};
 use crate::home::{self, Opened};
 use crate::telemetry::{self, BusFigures, Gauges, Sources, Telemetry};
@@ -99,6 +100,7 @@ async fn serve(mut config: Config, role: Role, telemetry: &Telemetry) -> Ended {
     banner::complain(&config);
     let name = format!("portcullis {} {}", role.name(), std::process::id());
     let opened = home::open(&config.home, &name).await?;
+    doctor::at_start(&config, &opened, role.schedules()).await?;
     let engine = Engine::new(Arc::clone(&opened.store), Arc::clone(&opened.bus), Arc::new(System));
     if !config.home.is_distributed() {
         void_claims(&engine).await?;

@@ -6,6 +6,7 @@ cd "$(dirname "$0")/../.."
 # One entry per file: "<committed file>|<command that prints it>".
 generated=(
   "docs/schema/portcullis.schema.json|cargo run --locked --quiet -p portcullis -- schema config"
+  "docs/schema/doctor.schema.json|cargo run --locked --quiet -p portcullis -- schema doctor"
   "docs/reference/configuration.md|cargo run --locked --quiet -p portcullis -- help configuration"
   "docs/reference/command-line.md|cargo run --locked --quiet -p portcullis -- help command-line"
 )

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use portcullis_proto::ids::Epoch;
 
-use crate::rabbitmq::{AmqpError, RabbitBus};
+use crate::finding::Finding;
+use crate::rabbitmq::{AmqpError, RabbitBus, Witness};
 use crate::redis::{OpenError, RedisSite, RedisStore};
 use crate::surroundings::{Draw as _, Surroundings};
 
@@ -71,4 +72,54 @@ pub async fn open(
         }
     }
     Err(EpochError::Emptied)
+}
+
+/// Looks whether [`open`] would open this store with this broker, and changes neither.
+///
+/// # Errors
+/// One of the two cannot be asked.
+pub async fn examine(site: &RedisSite, broker: &RabbitBus) -> Result<Finding, EpochError> {
+    let stored = site.read_epoch().await?;
+    Ok(judge(stored, broker.witness(stored).await?))
+}
+
+fn judge(stored: Option<Epoch>, witness: Witness) -> Finding {
+    const CHECK: &str = "epoch-witness";
+    let why = "nothing starts: old messages would silently run again";
+    let refused = |why_not: &EpochError| {
+        let text = why_not.to_string();
+        let (found, mend) = text.split_once(". ").unwrap_or((&text, "restore the store"));
+        Finding::fatal(CHECK, found, why, mend)
+    };
+    match (stored, witness.installed) {
+        (Some(epoch), true) if witness.knows_epoch => {
+            Finding::fine(CHECK, format!("the broker knows the installation {epoch}"))
+        }
+        (Some(epoch), true) => refused(&EpochError::Swapped(epoch)),
+        (None, true) => refused(&EpochError::Emptied),
+        (Some(epoch), false) => {
+            Finding::fine(CHECK, format!("the broker is new to the installation {epoch}"))
+        }
+        (None, false) => Finding::fine(CHECK, "nothing is installed yet"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_its_broker_does_not_know_is_fatal() {
+        let epoch = Epoch([1; 16]);
+        let of = |stored, installed, knows_epoch| {
+            judge(stored, Witness { installed, knows_epoch }).is_fatal()
+        };
+        assert!(of(None, true, false), "emptied");
+        assert!(of(Some(epoch), true, false), "swapped");
+        assert!(!of(Some(epoch), true, true));
+        assert!(!of(Some(epoch), false, false));
+        assert!(!of(None, false, false));
+        let emptied = judge(None, Witness { installed: true, knows_epoch: false });
+        assert!(emptied.mend.contains("portcullis.installed"), "{emptied}");
+    }
 }

@@ -9,6 +9,7 @@ mod commit;
 pub mod drive;
 mod effects;
 pub mod epoch;
+pub mod finding;
 pub mod inprocess;
 pub mod meters;
 mod narrate;

@@ -35,7 +35,7 @@ use tokio_util::task::TaskTracker;
 pub use channel::AmqpError;
 pub use counters::Figures;
 pub use declare::Declare;
-pub use examine::Finding;
+pub use examine::Account;
 pub use witness::Witness;
 
 use crate::ports::{Bus, BusError, CONFIRM_TIMEOUT_MS, Condition, Consumer, Message, Published};

@@ -17,6 +17,7 @@
 
 mod batch;
 mod boot;
+mod examine;
 mod link;
 mod pack;
 mod queue;
@@ -38,7 +39,6 @@ use crate::ports::{
     Commit, CommitError, Committed, Installation, RECORD_BYTES_MAX, Shape, StoreError,
 };
 
-pub use boot::{Finding, Severity};
 pub use record::decode as record_of;
 pub use settings::RedisSettings;
 pub use site::{OpenError, RedisSite};

@@ -33,7 +33,7 @@ use rusqlite::Connection;
 
 use self::clock::Clock;
 pub use self::clock::{WallClock, wall_clock};
-pub use self::examine::Finding;
+pub use self::examine::look;
 use self::lock::Lock;
 pub use self::open::OpenError;
 use self::readers::Readers;

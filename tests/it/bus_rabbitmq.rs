@@ -1,6 +1,7 @@
 //! Promise: the bus over RabbitMQ loses nothing it confirmed, says what it does not know, and comes
 //! back by itself after any fault.
 
+mod doctor;
 mod faults;
 mod publishing;
 mod topology;

@@ -4,6 +4,7 @@
 mod approver;
 mod attended;
 mod decisions;
+mod doctor;
 mod emptied;
 mod fires;
 mod founding;

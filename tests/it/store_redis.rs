@@ -2,6 +2,7 @@
 
 mod bench;
 mod boot;
+mod doctor;
 mod faults;
 mod proxy;
 mod replicas;

@@ -17,6 +17,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, params};
 
 mod clock;
+mod doctor;
 mod files;
 mod full;
 mod killed;

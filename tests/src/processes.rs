@@ -212,6 +212,16 @@ impl Installation {
         Running::start(role, self.folder(), port)
     }
 
+    /// What `portcullis doctor --json` says here, with its exit code.
+    ///
+    /// # Panics
+    /// When it prints no JSON.
+    #[must_use]
+    pub fn doctor(&self) -> (i32, Value) {
+        let (code, text) = program::run(self.folder(), &["doctor", "--json"]);
+        (code, serde_json::from_str(&text).unwrap_or_else(|why| panic!("{why}: {text}")))
+    }
+
     /// The API of a scheduler in this place, whether it runs or not.
     #[must_use]
     pub fn api(&self, place: usize) -> Api {

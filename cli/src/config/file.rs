@@ -22,6 +22,7 @@ pub(crate) use trigger::{
 };
 
 use super::duration::Span;
+use super::profile::Profile;
 
 /// Everything Portcullis is told. Relative paths are seen from the folder of this file.
 #[derive(Debug, JsonSchema)]
@@ -31,6 +32,10 @@ use super::duration::Span;
     reason = "the shape of the file, for the schema; it is read section by section"
 )]
 pub(crate) struct ConfigFile {
+    /// What a start does about what `portcullis doctor` calls fatal: `standard` tells it in the
+    /// log, `strict` refuses to start. Default: `standard`.
+    #[schemars(default)]
+    pub(crate) profile: Profile,
     /// The folder of the store, keys, tokens and work folders. No tool sees it. Default:
     /// `portcullis-data`.
     #[schemars(default)]
@@ -133,11 +138,20 @@ pub(crate) struct BusSection {
     pub(crate) buckets: u8,
     /// RabbitMQ: who sets the queues' limits, `policies` or `arguments`. Default: `policies`.
     pub(crate) declare: DeclareText,
+    /// RabbitMQ: its management API, which `doctor` asks for policies, bindings and nodes, such as
+    /// `http://monitor:password@host:15672`. Without a login, that of `bus.url` is shown. When it
+    /// is set, every start asks it too. Default: port 15672 of the broker, asked by `doctor` alone.
+    pub(crate) management_url: Option<String>,
 }
 
 impl Default for BusSection {
     fn default() -> Self {
-        Self { url: "embedded:".to_owned(), buckets: 4, declare: DeclareText::Policies }
+        Self {
+            url: "embedded:".to_owned(),
+            buckets: 4,
+            declare: DeclareText::Policies,
+            management_url: None,
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use portcullis_engine::redis::RedisSettings;
 use portcullis_proto::ids::ShardCount;
+use reqwest::Url;
 
 use super::file::{BusSection, DeclareText, StoreSection};
 use super::problem::{Flaw, KeyPath};
@@ -22,7 +23,7 @@ pub(crate) enum StorePlace {
 #[derive(Clone)]
 pub(crate) enum BusPlace {
     Embedded,
-    Rabbit { url: String, buckets: u8, declare: DeclareText },
+    Rabbit { url: String, buckets: u8, declare: DeclareText, management: Option<Url> },
 }
 
 /// The URL holds the password.
@@ -52,6 +53,8 @@ impl Home {
 
 /// The store's file, unless the settings say otherwise.
 const DATABASE: &str = "portcullis.db";
+/// Where RabbitMQ's management API listens unless told otherwise.
+pub(crate) const MANAGEMENT_PORT: u16 = 15_672;
 const STORE_FORM: &str = "write `sqlite:portcullis.db` or `redis://127.0.0.1:6379/0`";
 const BUS_FORM: &str = "write `embedded:` or `amqp://user:password@127.0.0.1:5672/vhost`";
 
@@ -157,8 +160,21 @@ fn bus_place(
         return None;
     }
     ports.push(port_of(url, 5672));
+    let management = section.management_url.as_deref().and_then(|url| management(url, flaws));
+    ports.extend(management.as_ref().and_then(Url::port_or_known_default));
     let (buckets, declare) = (section.buckets, section.declare);
-    Some(BusPlace::Rabbit { url: url.clone(), buckets, declare })
+    Some(BusPlace::Rabbit { url: url.clone(), buckets, declare, management })
+}
+
+fn management(url: &str, flaws: &mut Vec<Flaw>) -> Option<Url> {
+    let read = Url::parse(url).ok();
+    let found = read.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    if found.is_none() {
+        let at = KeyPath::of(&["bus", "management_url"]);
+        let what = format!("`{}` is no address of a management API", without_login(url));
+        flaws.push(Flaw::new(at, what, "write `http://monitor:password@127.0.0.1:15672`"));
+    }
+    found
 }
 
 /// The URL as it may be shown.

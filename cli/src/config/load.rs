@@ -20,6 +20,7 @@ use super::file::{
 };
 use super::home::{self, Home, StorePlace};
 use super::problem::{Flaw, KeyPath, Kind, Problem, Scope};
+use super::profile::Profile;
 use super::source::Sources;
 use super::{Config, Secrets, people, read, triggers};
 
@@ -43,6 +44,7 @@ impl Loader<'_> {
     pub(super) fn config(&mut self, path: &Path) -> Config {
         let file = absolute(path);
         let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
+        let profile: Option<Profile> = self.value("profile");
         let data_dir: Option<PathBuf> = self.value("data_dir");
         let data_dir = folder.join(data_dir.unwrap_or_else(|| PathBuf::from(DATA_DIR)));
         let deployment: Option<DeploymentText> = self.value("deployment");
@@ -67,11 +69,12 @@ impl Loader<'_> {
         check_worker(&worker, &mut flaws);
         check_telemetry(&telemetry, &mut flaws);
         let notary_key_file = approvals.notary_key_file.as_ref().map(|file| folder.join(file));
-        let mut denied: Vec<PathBuf> = webhooks
+        let secret_files: Vec<PathBuf> = webhooks
             .iter()
             .flat_map(|(_, webhook)| triggers::secret_files(&webhook.verify, &folder))
-            .chain(notary_key_file.clone())
             .collect();
+        let mut denied = secret_files.clone();
+        denied.extend(notary_key_file.clone());
         denied.extend(hidden(&file, &folder, &data_dir, &home, &sandbox));
         let around = Surround {
             guarded_ports: guarded_ports(&home, &http, &worker, &sandbox),
@@ -88,6 +91,7 @@ impl Loader<'_> {
         let webhooks = self.webhooks(webhooks, &folder, &agents);
         Config {
             file,
+            profile: profile.unwrap_or_default(),
             data_dir,
             deployment: deployment.map(Into::into),
             home,
@@ -103,6 +107,7 @@ impl Loader<'_> {
             agents,
             reminders,
             webhooks,
+            secret_files,
             unloaded: Vec::new(),
         }
     }
@@ -151,7 +156,7 @@ impl Loader<'_> {
     fn strangers(&mut self) {
         let names: Vec<String> = self.table.keys().cloned().collect();
         let flaws = names.into_iter().map(|name| {
-            let known = "data_dir, deployment, store, bus, http, approvals, approvers, worker, \
+            let known = "profile, data_dir, deployment, store, bus, http, approvals, approvers, worker, \
                          sandbox, log, telemetry, agents, reminders, webhooks";
             let mend = format!("known here: {known}");
             Flaw::new(KeyPath::of(&[&name]), "there is no such setting", mend)

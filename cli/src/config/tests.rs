@@ -56,7 +56,7 @@ fn check(text: &str, variables: &[(&str, &str)], wanted: &[&str]) {
     assert_eq!(folder.problems(variables), wanted, "{text}");
 }
 
-fn loaded(text: &str, variables: &[(&str, &str)]) -> Config {
+pub(super) fn loaded(text: &str, variables: &[(&str, &str)]) -> Config {
     match Folder::new(&[(FILE, text)]).load(variables) {
         Ok(config) if config.unloaded.is_empty() => config,
         Ok(config) => panic!("unloaded: {:?}", config.unloaded),

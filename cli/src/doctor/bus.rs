@@ -1,18 +1,24 @@
 //! Do messages get through, and is «nobody listens» still told at once?
 
-use super::Finding;
-use crate::config::{BusPlace, Config, without_login};
+use std::sync::Arc;
+
+use portcullis_engine::epoch;
+use portcullis_engine::finding::Finding;
+use portcullis_engine::rabbitmq::{Declare, RabbitBus};
+use portcullis_engine::redis::RedisSite;
+
+use super::broker;
+use crate::config::{BusPlace, Config, DeclareText, without_login};
 use crate::home;
 use crate::words::one_sentence;
 
-const CHECK: &str = "bus";
-
-pub(super) async fn look(config: &Config) -> Vec<Finding> {
-    let BusPlace::Rabbit { url, buckets, declare } = &config.home.bus else {
-        return vec![Finding::fine(CHECK, "embedded, within one process")];
+pub(super) async fn look(config: &Config, site: Option<&RedisSite>) -> Vec<Finding> {
+    let BusPlace::Rabbit { url, buckets, declare, management } = &config.home.bus else {
+        return Vec::new();
     };
+    const CHECK: &str = "rabbitmq-reachable";
     let name = format!("portcullis doctor {}", std::process::id());
-    let rabbit = match home::connect(url, *buckets, *declare, &name).await {
+    let rabbit = match home::connect(url, *buckets, Declare::Nothing, &name).await {
         Ok(rabbit) => rabbit,
         Err(failure) => {
             let found = format!("{}: {}", without_login(url), failure.message);
@@ -20,19 +26,26 @@ pub(super) async fn look(config: &Config) -> Vec<Finding> {
             return vec![Finding::fatal(CHECK, found, why, failure.mend.unwrap_or_default())];
         }
     };
-    let version = rabbit.version().await.unwrap_or_else(|| "RabbitMQ".to_owned());
-    let mut findings = vec![Finding::fine(CHECK, format!("{version} at {}", without_login(url)))];
-    match rabbit.examine().await {
-        Ok(told) => findings.extend(
-            told.into_iter().map(|one| Finding::warning(CHECK, one.what, one.why, one.mend)),
-        ),
-        // A worker's user may not ask everything.
-        Err(why) => {
-            let found = format!("it could not be asked everything: {}", one_sentence(&why));
-            let mend = "look with a scheduler's user";
-            findings.push(Finding::warning(CHECK, found, "some faults stay unseen", mend));
-        }
+    let mut findings = vec![Finding::fine(CHECK, without_login(url))];
+    findings.extend(over_amqp(&rabbit, *declare).await);
+    if let Some(site) = site {
+        findings.push(witness(site, &rabbit).await);
     }
+    findings.extend(broker::look(config, &rabbit.account(), management.as_ref()).await);
     rabbit.shutdown().await;
     findings
+}
+
+/// What the broker shows to every user.
+pub(super) async fn over_amqp(rabbit: &Arc<RabbitBus>, declare: DeclareText) -> Vec<Finding> {
+    rabbit.examine(home::declare_of(declare)).await.unwrap_or_else(|why| {
+        let mend = "look with a scheduler's user, while the broker is up";
+        vec![Finding::unseen("rabbitmq-queues", one_sentence(&why), mend)]
+    })
+}
+
+async fn witness(site: &RedisSite, rabbit: &RabbitBus) -> Finding {
+    epoch::examine(site, rabbit).await.unwrap_or_else(|why| {
+        Finding::unseen("epoch-witness", one_sentence(&why), "look again when both are up")
+    })
 }

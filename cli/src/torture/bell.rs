@@ -41,10 +41,12 @@ struct Signer {
 impl Bell {
     /// Connects; `None` in the embedded home, which has no bus between processes.
     pub(super) async fn open(asked: &Torture, config: &Config) -> Result<Option<Self>, Failure> {
-        let BusPlace::Rabbit { url, buckets, declare } = &config.home.bus else { return Ok(None) };
+        let BusPlace::Rabbit { url, buckets, declare, .. } = &config.home.bus else {
+            return Ok(None);
+        };
         let name = format!("portcullis torture {}", std::process::id());
         let signer = signer(asked)?;
-        let bus = home::connect(url, *buckets, *declare, &name).await?;
+        let bus = home::connect(url, *buckets, home::declare_of(*declare), &name).await?;
         let mut known: Vec<String> = config.people.notary.keys().cloned().collect();
         known.extend(asked.key_id.clone());
         let mut members = config.people.roster.pools.values().flat_map(|pool| &pool.members);

@@ -1,5 +1,7 @@
 //! `init`, `validate`, `schema`, `help`, `doctor`: what needs no server.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use crate::site::{Site, mode};
 
 #[test]
@@ -52,6 +54,7 @@ fn validate_names_everything_that_is_wrong() {
 fn what_is_generated_from_the_code_is_shipped_as_it_is() {
     let pages = [
         (["schema", "config"], include_str!("../../../docs/schema/portcullis.schema.json")),
+        (["schema", "doctor"], include_str!("../../../docs/schema/doctor.schema.json")),
         (["help", "configuration"], include_str!("../../../docs/reference/configuration.md")),
         (["help", "command-line"], include_str!("../../../docs/reference/command-line.md")),
     ];
@@ -90,6 +93,12 @@ fn doctor_is_content_with_what_init_wrote() {
     let done = site.run(&["doctor", "--json"]);
     let value = done.json();
     assert_eq!((done.code, &value["fatal"]), (0, &false.into()), "{value:#}");
+    assert_eq!((&value["version"], &value["profile"]), (&1.into(), &"standard".into()));
+    let findings = value["findings"].as_array().unwrap();
+    let names: Vec<_> = findings.iter().map(|finding| finding["check"].as_str().unwrap()).collect();
+    for name in ["configuration", "sqlite-content", "files-notary-key", "host-sandbox"] {
+        assert!(names.contains(&name), "{name}: {names:?}");
+    }
     assert!(!site.folder.join("portcullis-data/portcullis.db").exists(), "looking makes nothing");
 }
 
@@ -111,4 +120,49 @@ fn doctor_is_fatal_about_a_notary_whose_key_does_not_count() {
     let done = site.run(&["doctor"]);
     assert_eq!(done.code, 1);
     assert!(done.out.contains("is not configured"), "{}", done.out);
+}
+
+#[test]
+fn secrets_and_folders_that_others_can_read_are_fatal() {
+    for (file, check, mode) in [
+        ("portcullis-data", "files-data-folder", 0o755),
+        ("portcullis-data/notary.key", "files-notary-key", 0o644),
+        ("portcullis-data/greet.secret", "files-secrets", 0o604),
+    ] {
+        let site = Site::init("30");
+        let path = site.folder.join(file);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        let done = site.run(&["doctor", "--json"]);
+        let value = done.json();
+        assert_eq!((done.code, &value["fatal"]), (1, &true.into()), "{value:#}");
+        let found = value["findings"].as_array().unwrap().iter().find(|f| f["check"] == check);
+        let found = found.unwrap();
+        assert_eq!(found["severity"], "fatal", "{found:#}");
+        assert!(found["mend"].as_str().unwrap().starts_with("chmod "), "{found:#}");
+        // Looking mends nothing, and a start in the strict profile refuses.
+        let kept = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(kept, mode);
+        let text = std::fs::read_to_string(site.config()).unwrap();
+        std::fs::write(site.config(), format!("profile = \"strict\"\n{text}")).unwrap();
+        let refused = site.run(&["up"]);
+        assert_eq!(refused.code, 1, "{}", refused.err);
+        assert!(refused.err.contains(check) && refused.err.contains("chmod"), "{}", refused.err);
+    }
+}
+
+#[test]
+fn an_unknown_profile_and_a_management_address_that_is_none_are_refused() {
+    let site = Site::init("30");
+    let text = std::fs::read_to_string(site.config()).unwrap();
+    std::fs::write(site.config(), format!("profile = \"lax\"\n{text}")).unwrap();
+    let done = site.run(&["validate"]);
+    assert_eq!(done.code, 2);
+    assert!(done.out.contains("portcullis.toml:1: `profile`: "), "{}", done.out);
+    let bus = "[store]\nurl = \"redis://127.0.0.1:1/0\"\n\
+               [bus]\nurl = \"amqp://u:p@127.0.0.1:1/x\"\n\
+               management_url = \"u:hunter2@broker\"\n";
+    std::fs::write(site.config(), format!("{text}\n{bus}")).unwrap();
+    let done = site.run(&["validate"]);
+    assert_eq!(done.code, 2);
+    assert!(done.out.contains("`bus.management_url`: "), "{}", done.out);
 }

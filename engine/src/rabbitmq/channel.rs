@@ -5,7 +5,10 @@
 
 use std::time::Duration;
 
-use lapin::options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
+use lapin::options::{
+    BasicGetOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
+    QueueDeleteOptions,
+};
 use lapin::types::{FieldTable, ShortString};
 use lapin::{Channel, Connection, ErrorKind, ExchangeKind, Queue};
 
@@ -116,6 +119,20 @@ impl<'a> Asker<'a> {
             Err(why) if why.code() == Some(NOT_FOUND) => Ok(None),
             Err(why) => Err(why),
         }
+    }
+
+    /// Deletes a queue that is not there: what matters is whether it would be permitted.
+    pub(super) async fn delete_absent(&mut self, name: &str) -> Result<(), AmqpError> {
+        // Even if it were there, it would have to be empty and unread.
+        let options = QueueDeleteOptions { if_unused: true, if_empty: true, ..Default::default() };
+        let channel = self.channel().await?;
+        answer(channel.queue_delete(name.into(), options)).await.map(drop)
+    }
+
+    /// Reads from a queue that is not there: what matters is whether it would be permitted.
+    pub(super) async fn get_absent(&mut self, name: &str) -> Result<(), AmqpError> {
+        let channel = self.channel().await?;
+        answer(channel.basic_get(name.into(), BasicGetOptions::default())).await.map(drop)
     }
 
     pub(super) async fn bind(

@@ -20,17 +20,19 @@ pub enum Declare {
     PoliciesOnly,
     /// This process, as queue arguments: for development and tests, where nobody sets policies.
     Arguments,
+    /// Nobody here: for who only looks.
+    Nothing,
 }
 
-struct QueueSpec {
-    name: String,
-    exchange: &'static str,
+pub(super) struct QueueSpec {
+    pub(super) name: String,
+    pub(super) exchange: &'static str,
     key: String,
     /// Under which key of [`topology::DEAD`] its dead messages go.
     dead_key: Option<&'static str>,
 }
 
-fn queues(buckets: u8) -> Vec<QueueSpec> {
+pub(super) fn queues(buckets: u8) -> Vec<QueueSpec> {
     let live = |name: String, exchange, dead_key| QueueSpec {
         key: name.clone(),
         name,
@@ -61,14 +63,14 @@ fn queues(buckets: u8) -> Vec<QueueSpec> {
     all
 }
 
-fn arguments(spec: &QueueSpec, declare: Declare) -> FieldTable {
+pub(super) fn arguments(spec: &QueueSpec, declare: Declare) -> FieldTable {
     let mut table = FieldTable::default();
     let mut text = |name: &str, value: &str| {
         table.insert(name.into(), AMQPValue::LongString(value.into()));
     };
     text("x-queue-type", "quorum");
     match declare {
-        Declare::PoliciesOnly => return table,
+        Declare::PoliciesOnly | Declare::Nothing => return table,
         Declare::Arguments => {}
     }
     // A full queue says so to the publisher; at-least-once dead-lettering needs this overflow too.
@@ -96,6 +98,9 @@ pub(super) async fn declare(
     buckets: u8,
     declare: Declare,
 ) -> Result<(), AmqpError> {
+    if declare == Declare::Nothing {
+        return Ok(());
+    }
     let mut asker = Asker::new(connection);
     let exchanges = [
         (topology::DEAD, ExchangeKind::Direct),

@@ -1,62 +1,48 @@
 //! What about this broker would an operator want to know? For `portcullis doctor`.
 //!
-//! Only what AMQP itself shows: no management API is needed, and none is asked.
+//! Only what AMQP itself shows: no management API is needed, and none is asked here.
 //! Invariant: looking changes nothing, but for one canary message that nobody should get and that
-//! expires within a second.
+//! expires within a second. What may not be looked at is said so.
+
+mod access;
+mod queues;
+
+pub use access::Account;
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use lapin::protocol::{AMQPClass, connection, parse_class};
 use lapin::types::AMQPValue;
-use portcullis_proto::topology::{self, Lane};
+use portcullis_proto::topology;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::RabbitBus;
 use super::channel::{AmqpError, Asker};
-use super::parcel;
+use super::{Declare, RabbitBus, parcel};
+use crate::finding::Finding;
 use crate::ports::{Condition, Published};
+use crate::surroundings::{Surroundings as _, System};
 
 const GREETING_MS_MAX: u64 = 3_000;
 const GREETING_BYTES_MAX: usize = 64 * 1024;
 const VERSION_MIN: (u32, u32) = (3, 10);
 const CANARY_MS: u64 = 1_000;
 
-/// Something that is not as it should be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// What was found, with its name.
-    pub what: String,
-    /// What it leads to.
-    pub why: &'static str,
-    /// What to do about it.
-    pub mend: &'static str,
-}
-
-fn finding(what: impl Into<String>, why: &'static str, mend: &'static str) -> Finding {
-    Finding { what: what.into(), why, mend }
-}
-
 impl RabbitBus {
-    /// Looks at the broker; an empty list is a clean bill of health.
+    /// Looks at the broker. `declare`: how a process that serves or works would declare.
     ///
     /// # Errors
     /// The broker is not connected or stops answering meanwhile.
-    pub async fn examine(&self) -> Result<Vec<Finding>, AmqpError> {
-        let mut findings = Vec::new();
+    pub async fn examine(&self, declare: Declare) -> Result<Vec<Finding>, AmqpError> {
         let session = self.asking_session()?;
-        findings.extend(self.examine_version().await);
-        if *self.condition.borrow() == Condition::Blocked {
-            findings.push(finding(
-                "the broker blocks publishers",
-                "requests are not published and expire; wakes are rung again only later",
-                "free memory or disk on the broker, until its alarm is gone",
-            ));
-        }
         let mut asker = Asker::new(session.connection());
-        findings.extend(self.examine_queues(&mut asker).await?);
-        findings.extend(self.examine_catch_all().await);
+        let mut findings = vec![self.examine_version().await, self.examine_alarm()];
+        findings.extend(queues::look(&mut asker, self.buckets, declare).await?);
+        findings.push(self.examine_catch_all(&mut asker).await?);
+        findings.push(access::wide(&mut asker, &random_hex()).await?);
+        findings.push(access::login(&self.address));
+        findings.push(access::tls(&self.address));
         Ok(findings)
     }
 
@@ -71,62 +57,36 @@ impl RabbitBus {
         tokio::time::timeout(limit, greeting).await.ok().flatten()
     }
 
-    async fn examine_version(&self) -> Option<Finding> {
-        let version = self.version().await?;
-        let (product, number) = version.split_once(' ')?;
-        let mut parts = number.split('.').map_while(|part| part.parse::<u32>().ok());
-        let found = (parts.next()?, parts.next()?);
-        (product != "RabbitMQ" || found < VERSION_MIN).then(|| {
-            finding(
-                format!("the broker is {version}"),
-                "at-least-once dead-lettering and message expiry need RabbitMQ 3.10 or later",
-                "upgrade the broker",
-            )
-        })
+    async fn examine_version(&self) -> Finding {
+        const CHECK: &str = "rabbitmq-version";
+        let Some(version) = self.version().await else {
+            return Finding::unseen(CHECK, "it does not say", "look at `rabbitmqctl version`");
+        };
+        judge_version(CHECK, &version)
     }
 
-    async fn examine_queues(&self, asker: &mut Asker<'_>) -> Result<Vec<Finding>, AmqpError> {
-        let mut findings = Vec::new();
-        for name in [topology::DEAD_JOBS_QUEUE, topology::DEAD_DECISIONS_QUEUE] {
-            let waiting = asker.find_queue(name).await?.map_or(0, |queue| queue.message_count());
-            if 0 < waiting {
-                findings.push(finding(
-                    format!("{waiting} messages wait in `{name}`"),
-                    "something could not be read or settled",
-                    "run a scheduler, which sorts them; see its log for what they were",
-                ));
-            }
+    fn examine_alarm(&self) -> Finding {
+        const CHECK: &str = "rabbitmq-alarm";
+        match *self.condition.borrow() {
+            Condition::Up => Finding::fine(CHECK, "the broker takes messages"),
+            Condition::Blocked => Finding::warning(
+                CHECK,
+                "the broker blocks publishers",
+                "requests are not published and expire; wakes are rung again only later",
+                "free memory or disk on the broker, until its alarm is gone",
+            ),
+            Condition::Down => Finding::unseen(CHECK, "the connection broke", "look again"),
         }
-        let live = (0..self.buckets).flat_map(|bucket| {
-            let jobs = |lane| topology::jobs_queue(lane, bucket);
-            [jobs(Lane::Hi), jobs(Lane::Lo), topology::decisions_queue(bucket)]
-        });
-        for name in live.chain([topology::INTAKE_QUEUE.to_owned()]) {
-            let Some(queue) = asker.find_queue(&name).await? else {
-                findings.push(finding(
-                    format!("queue `{name}` is absent"),
-                    "messages for it are returned",
-                    "restart a process of this version, which declares it",
-                ));
-                continue;
-            };
-            if queue.consumer_count() == 0 && 0 < queue.message_count() {
-                findings.push(finding(
-                    format!(
-                        "{} messages wait in `{name}`, and nobody reads it",
-                        queue.message_count()
-                    ),
-                    "what they announce is late",
-                    "run a worker (jobs) or a scheduler (intake, decisions) with this bucket count",
-                ));
-            }
-        }
-        Ok(findings)
     }
 
     /// Publishes a request for nobody. If it is taken, no request can ever be returned again.
-    async fn examine_catch_all(&self) -> Option<Finding> {
-        let random = random_hex()?;
+    async fn examine_catch_all(&self, asker: &mut Asker<'_>) -> Result<Finding, AmqpError> {
+        const CHECK: &str = "rabbitmq-catch-all";
+        if !asker.has_exchange(topology::APPROVALS).await? {
+            let found = format!("`{}` is not there yet", topology::APPROVALS);
+            return Ok(Finding::fine(CHECK, found));
+        }
+        let random = random_hex();
         // Shaped like a request's key, so that `approval.#` and `approval.*.*.*` catch it as well
         // as `#` does; a tenant's, a pool's or a risk's own binding cannot.
         let key = format!("approval.{random}.{random}.{random}");
@@ -136,28 +96,49 @@ impl RabbitBus {
         let mut canary = made.expect("random digits fit into a key");
         let expiration = CANARY_MS.to_string().as_str().into();
         canary.properties = canary.properties.with_expiration(expiration);
-        match self.publisher.publish(canary).await {
-            Published::Returned => None,
-            Published::Confirmed => Some(finding(
-                "a catch-all queue, or an alternate exchange, takes every request",
-                "every request looks routable, so a missing approver is no longer denied at once: \
-                 it is denied only when its time is over",
-                "unbind it from `portcullis.approvals`; to audit, bind `portcullis.events`",
-            )),
-            // Refused: by a full queue, or because this user may not publish.
-            unclear @ (Published::Nacked | Published::Unknown(_)) => Some(finding(
-                format!("whether a catch-all queue is bound is not known: {unclear:?}"),
-                "a catch-all queue switches off the immediate denial",
-                "look again once the broker takes messages of this user",
-            )),
-        }
+        Ok(judge_canary(CHECK, &self.publisher.publish(canary).await))
     }
 }
 
-fn random_hex() -> Option<String> {
+fn judge_version(check: &'static str, version: &str) -> Finding {
+    let (product, number) = version.split_once(' ').unwrap_or((version, ""));
+    let mut parts = number.split('.').map_while(|part| part.parse::<u32>().ok());
+    let found = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    if product == "RabbitMQ" && VERSION_MIN <= found {
+        return Finding::fine(check, version);
+    }
+    Finding::fatal(
+        check,
+        format!("the broker is {version}"),
+        "at-least-once dead-lettering and message expiry need RabbitMQ 3.10 or later",
+        "upgrade the broker",
+    )
+}
+
+fn judge_canary(check: &'static str, published: &Published) -> Finding {
+    match published {
+        Published::Returned => Finding::fine(check, "a request for nobody comes back"),
+        Published::Confirmed => Finding::fatal(
+            check,
+            "a catch-all queue, or an alternate exchange, takes every request",
+            "every request looks routable, so a missing approver is no longer denied at once: it \
+             is denied only when its time is over",
+            "unbind it from `portcullis.approvals`; to audit, bind `portcullis.events`",
+        ),
+        // Refused: by a full queue, or because this user may not publish.
+        Published::Nacked | Published::Unknown(_) => Finding::unseen(
+            check,
+            format!("the broker answered a request for nobody with {published:?}"),
+            "look again once the broker takes messages of this user: a catch-all queue switches \
+             off the immediate denial",
+        ),
+    }
+}
+
+fn random_hex() -> String {
     let mut bytes = [0_u8; 16];
-    getrandom::fill(&mut bytes).ok()?;
-    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    System.fill(&mut bytes);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Says hello and reads what the broker says of itself, on a connection of its own.
@@ -180,4 +161,31 @@ async fn greeting(host: &str, port: u16) -> Option<String> {
         Some(_) | None => None,
     };
     Some(format!("{} {}", text("product")?, text("version")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::Severity;
+
+    #[test]
+    fn an_old_broker_or_another_product_will_not_do() {
+        for (version, severity) in [
+            ("RabbitMQ 3.10.8", Severity::Fine),
+            ("RabbitMQ 4.0.0", Severity::Fine),
+            ("RabbitMQ 3.9.29", Severity::Fatal),
+            ("RabbitMQ x", Severity::Fatal),
+            ("Other 9.9", Severity::Fatal),
+        ] {
+            assert_eq!(judge_version("c", version).severity, severity, "{version}");
+        }
+    }
+
+    #[test]
+    fn only_a_request_that_comes_back_shows_that_nobody_takes_all() {
+        let of = |published| judge_canary("c", &published).severity;
+        assert_eq!(of(Published::Returned), Severity::Fine);
+        assert_eq!(of(Published::Confirmed), Severity::Fatal);
+        assert_eq!(of(Published::Nacked), Severity::Warning);
+    }
 }

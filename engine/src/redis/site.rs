@@ -12,12 +12,14 @@ use portcullis_proto::ids::{Epoch, Shard, ShardCount};
 use portcullis_proto::topology;
 use redis::{ConnectionInfo, IntoConnectionInfo as _, ProtocolVersion, Value};
 
-use super::boot::{self, Finding, Severity};
+use super::boot;
 use super::link::Failure;
 use super::script::{ADOPT, Call};
 use super::settings::RedisSettings;
-use super::{Lines, RedisStore, reply};
+use super::{Lines, RedisStore, examine, reply};
+use crate::finding::{Finding, Severity};
 use crate::ports::{Shape, StoreError};
+use crate::sqlite::{WallClock, wall_clock};
 
 /// Why a Redis was not opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,8 +67,7 @@ impl RedisSite {
     /// The URL is unreadable, Redis is unreachable, or unfit while `strict` is on.
     pub async fn connect(settings: RedisSettings) -> Result<Self, OpenError> {
         let site = Self::look(&settings).await?;
-        let bad = |finding: &&Finding| finding.severity == Severity::Error;
-        let errors: Vec<_> = site.findings.iter().filter(bad).cloned().collect();
+        let errors: Vec<_> = site.findings.iter().filter(|f| f.is_fatal()).cloned().collect();
         if settings.strict && !errors.is_empty() {
             return Err(OpenError::Unfit(errors));
         }
@@ -76,20 +77,32 @@ impl RedisSite {
         Ok(site)
     }
 
-    /// Looks at everything without opening anything, for a doctor.
+    /// Looks at everything without opening or changing anything, for a doctor.
     ///
     /// # Errors
     /// The URL is unreadable, or Redis is unreachable.
     pub async fn examine(settings: &RedisSettings) -> Result<Vec<Finding>, OpenError> {
-        Self::look(settings).await.map(|site| site.findings)
+        Ok(Self::inspect(settings, &wall_clock()).await?.findings)
+    }
+
+    /// As [`Self::examine`], and the store can be asked for its epoch afterwards. `wall`: this
+    /// host's clock, which the server's is compared with.
+    ///
+    /// # Errors
+    /// The URL is unreadable, or Redis is unreachable.
+    pub async fn inspect(settings: &RedisSettings, wall: &WallClock) -> Result<Self, OpenError> {
+        let place = place(settings)?;
+        let lines = lines(&place, settings)?;
+        let facts = boot::facts(&lines.reads).await?;
+        let mut findings = boot::look(&lines.reads, &facts, settings).await?;
+        findings.extend(examine::look(&lines.reads, &facts, &place, settings, wall).await?);
+        Ok(Self { lines, shards: settings.shards, findings })
     }
 
     async fn look(settings: &RedisSettings) -> Result<Self, OpenError> {
-        let bad = |why: redis::RedisError| OpenError::BadUrl(why.to_string());
-        let place = settings.url.as_str().into_connection_info().map_err(bad)?;
-        let client = redis::Client::open(tuned(place)).map_err(bad)?;
-        let lines = Lines::new(&client, settings);
-        let findings = boot::look(&lines.reads, settings).await?;
+        let lines = lines(&place(settings)?, settings)?;
+        let facts = boot::facts(&lines.reads).await?;
+        let findings = boot::look(&lines.reads, &facts, settings).await?;
         Ok(Self { lines, shards: settings.shards, findings })
     }
 
@@ -171,6 +184,19 @@ impl RedisSite {
             Err(_) => OpenError::Foreign { found, wanted: epoch },
         })
     }
+}
+
+fn bad_url(why: &redis::RedisError) -> OpenError {
+    OpenError::BadUrl(why.to_string())
+}
+
+fn place(settings: &RedisSettings) -> Result<ConnectionInfo, OpenError> {
+    settings.url.as_str().into_connection_info().map(tuned).map_err(|why| bad_url(&why))
+}
+
+fn lines(place: &ConnectionInfo, settings: &RedisSettings) -> Result<Lines, OpenError> {
+    let client = redis::Client::open(place.clone()).map_err(|why| bad_url(&why))?;
+    Ok(Lines::new(&client, settings))
 }
 
 /// The newest protocol tells of a broken connection at once; small packets are not held back.

@@ -131,7 +131,7 @@ pub(super) fn prepare_folder(path: &Path) -> Result<(), OpenError> {
 pub(super) fn open_store(settings: &SqliteSettings) -> Result<(Connection, Facts), OpenError> {
     let path = &settings.path;
     prepare_file(path)?;
-    refuse_strangers(path)?;
+    refuse_strangers(path, open_reader)?;
     let of = |why| OpenError::of(path, why);
     let mut connection = open_writer(settings).map_err(of)?;
     let mode: String =
@@ -178,9 +178,12 @@ fn check_magic(path: &Path, file: &mut File) -> Result<(), OpenError> {
 }
 
 /// Through a connection that cannot write, so a file that is refused stays as it is.
-fn refuse_strangers(path: &Path) -> Result<(), OpenError> {
+pub(super) fn refuse_strangers(
+    path: &Path,
+    open: fn(&Path) -> rusqlite::Result<Connection>,
+) -> Result<(), OpenError> {
     let of = |why| OpenError::of(path, why);
-    let connection = open_reader(path).map_err(of)?;
+    let connection = open(path).map_err(of)?;
     let tables: i64 = connection
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
         .map_err(of)?;

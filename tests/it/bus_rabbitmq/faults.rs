@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use portcullis_engine::finding::Severity;
 use portcullis_engine::ports::{Bus, Condition, Published, Settled, Source};
-use portcullis_engine::rabbitmq::{RabbitBus, RabbitSettings};
+use portcullis_engine::rabbitmq::{Declare, RabbitBus, RabbitSettings};
 use portcullis_proto::topology::{self, Lane};
 use portcullis_tests::conformance::bus::{
     consume, next, request, ring, run, runs_of, tenant, wake_of,
@@ -129,7 +130,9 @@ async fn an_alarm_blocks_publishers_for_a_bounded_time_and_readers_not_at_all() 
         assert_eq!(delivery.settle.ack().await, Settled::Done);
     }
     assert!(bus.witness(None).await.is_ok(), "questions are not blocked");
-    assert!(!bus.examine().await.unwrap().is_empty());
+    let found = bus.examine(Declare::PoliciesOnly).await.unwrap();
+    let alarm = found.iter().find(|finding| finding.check == "rabbitmq-alarm").unwrap();
+    assert_eq!(alarm.severity, Severity::Warning, "{alarm}");
 
     server.control(&["set_vm_memory_high_watermark", "0.9"]).unwrap();
     await_condition(&bus, Condition::Up).await;

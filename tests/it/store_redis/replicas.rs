@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use portcullis_engine::finding::Severity;
 use portcullis_engine::ports::{
     CommitError, Durability, Installation as _, Store as _, StoreError, Version,
 };
-use portcullis_engine::redis::{RedisSettings, RedisSite, RedisStore, Severity};
+use portcullis_engine::redis::{RedisSettings, RedisSite, RedisStore};
 use portcullis_tests::conformance::store::{change, create, run_key, wait, won};
 use portcullis_tests::servers::{AppendFsync, RedisOptions, RedisServer};
 use tokio::task::JoinSet;
@@ -121,15 +122,27 @@ async fn a_policy_epoch_is_raised_only_with_the_replicas_word() {
 
 #[tokio::test]
 async fn replicas_that_nobody_waits_for_are_told() {
-    let Pair { primary, replica: _replica, .. } = pair(PATIENT_MS).await;
-    for (replicas, severity) in
-        [(0, Severity::Warning), (1, Severity::Fine), (2, Severity::Warning)]
-    {
+    let Pair { primary, replica, .. } = pair(PATIENT_MS).await;
+    let look = async |replicas, check| {
         let settings = RedisSettings { replicas, ..settings(&primary) };
         let findings = RedisSite::examine(&settings).await.unwrap();
-        let finding = findings.iter().find(|f| f.check == "replicas").unwrap();
-        assert_eq!(finding.severity, severity, "{finding}");
+        findings.iter().find(|finding| finding.check == check).unwrap().severity
+    };
+    for (replicas, connected, promotable) in [
+        (0, Severity::Warning, Severity::Fatal),
+        (1, Severity::Fine, Severity::Fine),
+        (2, Severity::Warning, Severity::Fine),
+    ] {
+        assert_eq!(look(replicas, "redis-replicas").await, connected, "{replicas}");
+        assert_eq!(look(replicas, "redis-promotable").await, promotable, "{replicas}");
     }
+    // One that is never promoted loses nothing.
+    let () = ask(&replica, &["CONFIG", "SET", "replica-priority", "0"]).await;
+    assert_eq!(look(0, "redis-promotable").await, Severity::Fine);
+    // A primary that is cut off must stop by itself.
+    assert_eq!(look(1, "redis-min-replicas").await, Severity::Warning);
+    let () = ask(&primary, &["CONFIG", "SET", "min-replicas-to-write", "1"]).await;
+    assert_eq!(look(1, "redis-min-replicas").await, Severity::Fine);
 }
 
 /// A failover to a replica that had not seen the last commit: the number of a lost version comes

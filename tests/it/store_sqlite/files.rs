@@ -211,33 +211,3 @@ async fn another_program_that_holds_the_file_makes_commits_unavailable_not_lost(
     shell.execute_batch("ROLLBACK").unwrap();
     bench.store.commit(change(1, 0, "x")).await.unwrap();
 }
-
-#[tokio::test]
-async fn doctor_finds_nothing_in_a_sound_store() {
-    let bench = bench().await;
-    let findings = bench.store.examine().await.unwrap();
-    let subjects: Vec<_> = findings.iter().map(|finding| finding.subject).collect();
-    for subject in ["journal mode", "synchronous", "file permissions", "free space", "clock"] {
-        assert!(subjects.contains(&subject), "{subjects:?}");
-    }
-    // How much space is left is not this test's doing.
-    let bad: Vec<_> = findings
-        .iter()
-        .filter(|finding| finding.mend.is_some() && finding.subject != "free space")
-        .collect();
-    assert!(bad.is_empty(), "{bad:?}");
-    assert_eq!(bench.store.quick_check().await.unwrap(), []);
-}
-
-#[tokio::test]
-async fn doctor_names_open_permissions_and_a_lagging_clock() {
-    let bench = bench().await;
-    let path = database(&bench.folder);
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-    bench.offset_ms.store(-60_000, std::sync::atomic::Ordering::Release);
-    let findings = bench.store.examine().await.unwrap();
-    let bad: Vec<_> = findings.iter().filter(|finding| finding.mend.is_some()).collect();
-    let of = |subject| bad.iter().find(|finding| finding.subject == subject).unwrap();
-    assert!(of("file permissions").mend.as_ref().unwrap().starts_with("chmod 600"));
-    assert!(of("clock").found.contains("behind"));
-}

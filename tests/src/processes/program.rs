@@ -152,6 +152,15 @@ impl std::ops::Deref for Running {
     }
 }
 
+/// Runs a command to its end: its exit code, and what it printed.
+pub(super) fn run(folder: &Path, arguments: &[&str]) -> (i32, String) {
+    let mut command = std::process::Command::new(program());
+    let output = command.current_dir(folder).env_clear().args(arguments).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let code = output.status.code().unwrap_or_else(|| panic!("{arguments:?}: {errors}"));
+    (code, String::from_utf8(output.stdout).unwrap() + &errors)
+}
+
 /// The real binary, beside the folder of the test's own program.
 ///
 /// # Panics

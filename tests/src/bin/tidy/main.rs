@@ -21,7 +21,7 @@ use source::{Finding, Source};
 
 type Rule = fn(&[Source]) -> Vec<Finding>;
 
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 14] = [
     size::files_functions_and_lines,
     crates::directions,
     crates::one_list_of_versions,
@@ -35,6 +35,7 @@ const RULES: [Rule; 13] = [
     marks::machine_paths,
     docs::links_and_mentions,
     codes::warnings_are_explained,
+    codes::checks_are_explained,
 ];
 
 fn main() -> ExitCode {

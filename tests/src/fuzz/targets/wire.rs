@@ -112,7 +112,7 @@ fn check_envelope(bytes: &[u8]) -> Result<String, String> {
     let accepted = Event::Accepted { id, job: Box::new(envelope.job) };
     match apply(None, &accepted, NOW) {
         Ok(change) => {
-            let record = Record::after(None, change.next, &change.journal);
+            let record = Record::after(None, change.next, change.journal);
             super::records::comes_back(&record)?;
             Ok(format!("a run, {}", record.run.phase.name()))
         }
