@@ -5,9 +5,11 @@ BACKEND ?= embedded
 ARGS ?=
 SEEDS ?= 10000
 SECONDS ?= 60
+KILLS ?= 10000
+MINUTES ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test simulate fuzz check bench services-up services-down
+.PHONY: help demo run test simulate fuzz soak check bench services-up services-down
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -29,6 +31,11 @@ simulate: ## Play many seeds of the simulation: SEEDS=1000000 [ARGS="--from N --
 fuzz: ## Give changed documents to every reader: SECONDS=60 [TARGET=name] [ARGS="--replay FILE"]
 	cargo run --locked --release -p portcullis-tests --bin fuzz -- --seconds $(SECONDS) \
 	  $(if $(filter command line,$(origin TARGET)),--target $(TARGET)) $(ARGS)
+
+soak: ## Kill everything at random under load: KILLS=10000 MINUTES=100 [ARGS="embedded --seed N"]
+	@bash deploy/dev/need.sh redis-server rabbitmq-server
+	cargo build --locked --release --workspace --bins
+	@$(TARGET)/release/soak --kills $(KILLS) --minutes $(MINUTES) $(ARGS)
 
 check: ## Check format, lints, docs, house rules, deploy files and generated files
 	@bash deploy/dev/check.sh

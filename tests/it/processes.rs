@@ -1,6 +1,7 @@
 //! Promises that only hold if they hold for the real program: its processes are killed, frozen and
 //! stopped, its servers too, and what is counted is what its tools did.
 
+mod alarm;
 mod approver;
 mod attended;
 mod decisions;
@@ -12,7 +13,9 @@ mod frozen;
 mod killed;
 mod limits;
 mod outages;
+mod partitions;
 mod sandbox;
+mod soak;
 mod stopped;
 mod torture;
 mod wakes;

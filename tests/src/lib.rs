@@ -9,3 +9,4 @@ pub mod ledger;
 pub mod processes;
 pub mod servers;
 pub mod simulation;
+pub mod soak;

@@ -23,6 +23,7 @@ pub use agents::{Agent, POOL};
 pub use api::{Answer, Api};
 pub use approver::{Approver, Listening, PythonApprover, Signing};
 pub use program::{Running, program};
+pub(crate) use program::beside;
 pub use setup::{People, Setup, signed_hook, token_of};
 pub use wakes::{JOB_QUEUES, take_wakes, throw_wakes};
 
@@ -203,13 +204,30 @@ impl Installation {
         running
     }
 
+    /// The same, with further variables of its environment.
+    pub async fn worker_with(&self, place: usize, more: &[(&str, String)]) -> Running {
+        let running = Running::start("worker", self.folder(), self.gauges[place].port(), more);
+        running.await_answer("/healthz").await;
+        running
+    }
+
     /// Starts a process without waiting for it.
     ///
     /// # Panics
     /// When the program is missing.
     #[must_use]
     pub fn launch(&self, role: &'static str, port: u16) -> Running {
-        Running::start(role, self.folder(), port)
+        Running::start(role, self.folder(), port, &[])
+    }
+
+    /// Starts a process in one of its places without waiting for it.
+    ///
+    /// # Panics
+    /// When the program is missing.
+    #[must_use]
+    pub fn launch_in(&self, role: &'static str, place: usize) -> Running {
+        let lease = if role == "worker" { &self.gauges[place] } else { &self.desks[place] };
+        self.launch(role, lease.port())
     }
 
     /// What `portcullis doctor --json` says here, with its exit code.

@@ -15,6 +15,7 @@
 mod amqp;
 mod descendants;
 mod folder;
+mod line;
 mod management;
 mod ports;
 mod process;
@@ -25,6 +26,7 @@ mod vhost;
 
 pub use amqp::{await_queue_depth, delete_queue, purge_queue, queue_depth};
 pub use folder::TempFolder;
+pub use line::Line;
 pub use management::Management;
 pub use ports::PortLease;
 pub(crate) use process::{Process, poll_until};

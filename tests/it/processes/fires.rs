@@ -43,3 +43,30 @@ async fn two_schedulers_fire_each_instant_once_also_when_one_is_killed() {
         assert_eq!(site.effects.count(id), 1);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_schedulers_killed_in_turn_fire_each_instant_once() {
+    let every_second = "[reminders.second]\nagent = \"plain\"\nevery = \"1s\"\n\
+                        overlap = \"allow\"\ncatch_up = \"all\"\n";
+    let setup = Setup { triggers: every_second.to_owned(), ..Setup::of(vec![plain()]) };
+    let site = Installation::distributed(&setup);
+    let mut desks = vec![site.scheduler(0).await, site.scheduler(1).await, site.scheduler(2).await];
+    let _worker = site.worker(0).await;
+    for place in 0..desks.len() {
+        let other = (place + 1) % desks.len();
+        let before = fired(&desks[other]).await;
+        desks[place].kill9();
+        until("the others go on", async || before + 2 <= fired(&desks[other]).await).await;
+        desks[place] = site.scheduler(place).await;
+    }
+    let runs = desks[0].runs().await;
+    let instants = instants(&runs);
+    for pair in instants.windows(2) {
+        assert_eq!(pair[1] - pair[0], 1_000, "{instants:?}");
+    }
+    for run in &runs {
+        let id = run["run_id"].as_str().unwrap();
+        assert_eq!(outcome(&desks[0].ended(id).await), ("succeeded", "done"));
+        assert_eq!(site.effects.count(id), 1);
+    }
+}

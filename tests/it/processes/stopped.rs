@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use portcullis_tests::home::Kind;
-use portcullis_tests::processes::{Agent, Installation, Setup, facts, outcome};
+use portcullis_tests::processes::{Agent, Installation, Setup, facts, outcome, until};
 use serde_json::json;
 
 use super::{asker, gated, on_both_homes, plain, waiter};
@@ -77,4 +77,48 @@ async fn one_process_killed_with_runs_of_every_kind_goes_on_with_them_at_its_nex
     let mut expected = vec!["begun".to_owned(), twice.clone(), twice, queued, gated(&parked)];
     expected.sort_unstable();
     assert_eq!(lines, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn told_twice_to_stop_it_ends_at_once_and_its_tool_with_it() {
+    let site = Installation::distributed(&Setup::of(vec![waiter().timed("5m", "10m")]));
+    let desk = site.scheduler(0).await;
+    let mut worker = site.worker(0).await;
+    let id = desk.run("waiter", json!({})).await;
+    site.until_effects("begun", 1).await;
+    let began = Instant::now();
+    worker.terminate();
+    worker.await_line("draining");
+    worker.terminate();
+    worker.exit_code();
+    assert!(began.elapsed() < Duration::from_secs(8), "the drain takes ten: {:?}", began.elapsed());
+    worker.await_tools_gone();
+    site.signal("go");
+    site.signal("end");
+    let _second = site.worker(1).await;
+    assert_eq!(outcome(&desk.ended(&id).await), ("interrupted", "outcome_unknown"));
+    assert_eq!(site.effects.lines(), ["begun"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn drained_under_load_it_interrupts_nothing() {
+    let brief = Agent::new("brief").runs("sleep 0.3; echo $0 >> effects.log").timed("3s", "6s");
+    let site = Installation::distributed(&Setup { slots: 6, ..Setup::of(vec![brief]) });
+    let desk = site.scheduler(0).await;
+    let mut worker = site.worker(0).await;
+    let mut ids = Vec::new();
+    for _ in 0..24 {
+        ids.push(desk.run("brief", json!({})).await);
+    }
+    until("some have acted", async || 4 <= site.effects.lines().len()).await;
+    worker.terminate();
+    assert_eq!(worker.exit_code(), Some(0), "{}", worker.log());
+    assert!(site.effects.lines().len() < ids.len(), "it was under load until its end");
+    let _second = site.worker(1).await;
+    for id in &ids {
+        let run = desk.ended(id).await;
+        assert_eq!(outcome(&run), ("succeeded", "done"));
+        assert!(!facts(&run).contains(&"lapsed"), "{run:#}");
+        assert_eq!(site.effects.count(id), 1);
+    }
 }

@@ -27,7 +27,7 @@ static CLIENT: LazyLock<reqwest::Client> = LazyLock::new(|| {
 });
 
 impl Api {
-    pub(super) const fn at(port: u16) -> Self {
+    pub(crate) const fn at(port: u16) -> Self {
         Self { port }
     }
 
@@ -74,15 +74,25 @@ impl Api {
         headers: &[(&str, String)],
         body: &str,
     ) -> (u16, Value, Option<String>) {
+        self.try_hook(route, headers, body).await.expect("an answer")
+    }
+
+    /// The same, to a process that may not be there. `None`: there was no answer.
+    pub async fn try_hook(
+        &self,
+        route: &str,
+        headers: &[(&str, String)],
+        body: &str,
+    ) -> Option<(u16, Value, Option<String>)> {
         let mut request = CLIENT.post(self.url(&format!("/hooks/{route}")));
         for (name, value) in headers {
             request = request.header(*name, value);
         }
         let request = request.header("content-type", "application/json").body(body.to_owned());
-        let answer = request.send().await.unwrap();
-        let later = answer.headers().get("retry-after");
-        let later = later.map(|seconds| seconds.to_str().unwrap().to_owned());
-        (answer.status().as_u16(), answer.json().await.unwrap(), later)
+        let answer = request.send().await.ok()?;
+        let later = answer.headers().get("retry-after").and_then(|value| value.to_str().ok());
+        let later = later.map(ToOwned::to_owned);
+        Some((answer.status().as_u16(), answer.json().await.ok()?, later))
     }
 
     /// Starts a run that nobody attends; its id.
@@ -118,6 +128,36 @@ impl Api {
         let (status, run) = self.get(&format!("/v1/runs/{id}")).await;
         assert_eq!(status, 200, "{run}");
         run
+    }
+
+    /// A run as it is shown. `None`: there is none, or no answer.
+    pub async fn try_show(&self, id: &str) -> Option<Value> {
+        let asked = self.ask(CLIENT.get(self.url(&format!("/v1/runs/{id}")))).await;
+        asked.ok().filter(|(status, _)| *status == 200).map(|(_, run)| run)
+    }
+
+    /// Every run there is, page by page.
+    ///
+    /// # Panics
+    /// When there is no answer.
+    pub async fn all_runs(&self) -> Vec<Value> {
+        let (mut all, mut after) = (Vec::new(), String::new());
+        loop {
+            let (status, page) = self.get(&format!("/v1/runs?limit=500{after}")).await;
+            assert_eq!(status, 200, "{page}");
+            all.extend(page["runs"].as_array().unwrap().iter().cloned());
+            match page["next"].as_str() {
+                Some(next) => after = format!("&after={next}"),
+                None => return all,
+            }
+        }
+    }
+
+    /// What waits in everybody's inbox; nothing when there is no answer.
+    pub async fn open_requests(&self) -> Vec<Value> {
+        let asked = self.ask(CLIENT.get(self.url("/v1/approvals?limit=500"))).await;
+        let listed = asked.ok().and_then(|(_, body)| body["approvals"].as_array().cloned());
+        listed.unwrap_or_default()
     }
 
     /// Every run that it lists.
@@ -191,6 +231,16 @@ impl Api {
         });
         let path = format!("/v1/approvals/{id}/decision");
         self.post(&path, Some(&token_of(who)), &body).await
+    }
+
+    /// The same, to a process that may not be there. `None`: there was no answer.
+    pub async fn try_decide(&self, shown: &Value, who: &str, verdict: &str) -> Option<Answer> {
+        let path = format!("/v1/approvals/{}/decision", shown["approval_id"].as_str()?);
+        let body = json!({
+            "verdict": verdict, "nonce": shown["nonce"], "args_hash": shown["args_hash"],
+        });
+        let request = CLIENT.post(self.url(&path)).json(&body).bearer_auth(token_of(who));
+        self.ask(request).await.ok()
     }
 
     /// The sum of a metric over all its labels; 0 when it is not there.

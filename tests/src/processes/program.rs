@@ -20,7 +20,12 @@ pub struct Running {
 }
 
 impl Running {
-    pub(super) fn start(role: &'static str, folder: &Path, port: u16) -> Self {
+    pub(super) fn start(
+        role: &'static str,
+        folder: &Path,
+        port: u16,
+        more: &[(&str, String)],
+    ) -> Self {
         let listen = format!("127.0.0.1:{port}");
         let variable = match role {
             "worker" => "PORTCULLIS_WORKER_METRICS_LISTEN",
@@ -28,6 +33,7 @@ impl Running {
         };
         let process = Process::start_file(role, &program(), |command| {
             command.current_dir(folder).arg(role).env(variable, listen).env("NO_COLOR", "1");
+            command.envs(more.iter().map(|(name, value)| (name, value)));
         });
         Self { process: process.unwrap(), api: Api::at(port) }
     }
@@ -53,7 +59,9 @@ impl Running {
         self.await_answer("/readyz").await;
     }
 
-    fn is_alive(&self) -> bool {
+    /// Whether it has not ended.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
         !self.process.has_ended()
     }
 
@@ -167,13 +175,18 @@ pub(super) fn run(folder: &Path, arguments: &[&str]) -> (i32, String) {
 /// When it is missing.
 #[must_use]
 pub fn program() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let folder = test.parent().and_then(Path::parent).expect("a program lies in a folder");
-    let binary = folder.join("portcullis");
-    assert!(
-        binary.is_file(),
-        "{} is missing: run `cargo build --bins`, or `make test`",
-        binary.display()
-    );
-    binary
+    beside("portcullis")
+}
+
+/// A program of the workspace: beside ours, or, when ours is a test, one folder up.
+pub(crate) fn beside(name: &str) -> PathBuf {
+    let ours = std::env::current_exe().unwrap();
+    let folders = ours.ancestors().skip(1).take(2);
+    let found = folders.map(|folder| folder.join(name)).find(|program| program.is_file());
+    found.unwrap_or_else(|| {
+        panic!(
+            "{name} is missing near {}: run `cargo build --bins`, or `make test`",
+            ours.display()
+        )
+    })
 }
