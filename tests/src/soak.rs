@@ -45,7 +45,8 @@ fn setup() -> Setup {
     let slow = Agent::new("slow").runs("echo \"slow $0\" >> effects.log; sleep 5");
     let triggers = "[reminders.second]\nagent = \"plain\"\nevery = \"1s\"\noverlap = \"allow\"\n\
                     catch_up = \"all\"\n[webhooks.push]\nagent = \"asker\"\n\
-                    verify = { scheme = \"standard-webhooks\", secret_file = \"data/hook.secret\" }\n";
+                    verify.scheme = \"standard-webhooks\"\n\
+                    verify.secret_file = \"data/hook.secret\"\n";
     let agents = [
         Agent::new("plain").appends("plain $0"),
         Agent::new("asker").appends("gated $0").gated(),

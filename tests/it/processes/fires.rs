@@ -50,7 +50,7 @@ async fn three_schedulers_killed_in_turn_fire_each_instant_once() {
                         overlap = \"allow\"\ncatch_up = \"all\"\n";
     let setup = Setup { triggers: every_second.to_owned(), ..Setup::of(vec![plain()]) };
     let site = Installation::distributed(&setup);
-    let mut desks = vec![site.scheduler(0).await, site.scheduler(1).await, site.scheduler(2).await];
+    let mut desks = [site.scheduler(0).await, site.scheduler(1).await, site.scheduler(2).await];
     let _worker = site.worker(0).await;
     for place in 0..desks.len() {
         let other = (place + 1) % desks.len();

@@ -90,7 +90,7 @@ async fn told_twice_to_stop_it_ends_at_once_and_its_tool_with_it() {
     worker.terminate();
     worker.await_line("draining");
     worker.terminate();
-    worker.exit_code();
+    assert_eq!(worker.exit_code(), Some(1), "{}", worker.log());
     assert!(began.elapsed() < Duration::from_secs(8), "the drain takes ten: {:?}", began.elapsed());
     worker.await_tools_gone();
     site.signal("go");
