@@ -6,6 +6,7 @@ mod approver;
 mod attended;
 mod decisions;
 mod doctor;
+mod disk;
 mod emptied;
 mod fires;
 mod founding;
