@@ -2,12 +2,12 @@
 # Makes sure that the programs named exist. As root it installs what is missing, without starting
 # any service; otherwise it names the packages and ends with 2.
 #
-# usage: need.sh redis-server|rabbitmq-server|python3|pika|pynacl ...
+# usage: need.sh redis-server|rabbitmq-server|python3|pika|pynacl|faketime ...
 set -euo pipefail
 
 package_of() {
   case $1 in
-    redis-server | rabbitmq-server | python3) echo "$1" ;;
+    redis-server | rabbitmq-server | python3 | faketime) echo "$1" ;;
     pika) echo python3-pika ;;
     pynacl) echo python3-nacl ;;
     *)

@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-bash deploy/dev/need.sh redis-server rabbitmq-server python3 pika pynacl
+bash deploy/dev/need.sh redis-server rabbitmq-server python3 pika pynacl faketime
 target=${CARGO_TARGET_DIR:-target}
 cargo build --locked --workspace --bins
 cargo test --locked --workspace --doc --quiet

@@ -4,6 +4,7 @@
 mod alarm;
 mod approver;
 mod attended;
+mod clocks;
 mod decisions;
 mod doctor;
 mod disk;

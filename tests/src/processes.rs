@@ -190,6 +190,13 @@ impl Installation {
         running
     }
 
+    /// The same, with further variables of its environment.
+    pub async fn up_with(&self, more: &[(&str, String)]) -> Running {
+        let running = Running::start("up", self.folder(), self.desk_port(0), more);
+        running.await_answer("/readyz").await;
+        running
+    }
+
     /// Starts `portcullis scheduler` in one of its places.
     pub async fn scheduler(&self, place: usize) -> Running {
         let running = self.launch("scheduler", self.desk_port(place));
