@@ -22,8 +22,8 @@ use serde_json::Value;
 pub use agents::{Agent, POOL};
 pub use api::{Answer, Api};
 pub use approver::{Approver, Listening, PythonApprover, Signing};
-pub use program::{Running, program};
 pub(crate) use program::beside;
+pub use program::{Running, program};
 pub use setup::{People, Setup, signed_hook, token_of};
 pub use wakes::{JOB_QUEUES, take_wakes, throw_wakes};
 

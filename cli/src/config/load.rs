@@ -156,8 +156,8 @@ impl Loader<'_> {
     fn strangers(&mut self) {
         let names: Vec<String> = self.table.keys().cloned().collect();
         let flaws = names.into_iter().map(|name| {
-            let known = "profile, data_dir, deployment, store, bus, http, approvals, approvers, worker, \
-                         sandbox, log, telemetry, agents, reminders, webhooks";
+            let known = "profile, data_dir, deployment, store, bus, http, approvals, approvers, \
+                         worker, sandbox, log, telemetry, agents, reminders, webhooks";
             let mend = format!("known here: {known}");
             Flaw::new(KeyPath::of(&[&name]), "there is no such setting", mend)
         });
