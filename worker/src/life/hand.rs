@@ -48,11 +48,11 @@ impl Resume for Hand {
         self.lives.spawn(async move {
             let busy = Busy::count(&worker);
             let span = span_of(&session);
-            let claimed = |_, session: &Session| {
+            let answered = |_, session: &Session| {
                 // Nobody listens any more when whoever decided hung up.
-                let _heard = tell.send(session.is_claimed().then(|| session.held().clone()));
+                let _heard = tell.send(session.has_said_it().then(|| session.held().clone()));
             };
-            live_claimed(&worker, session, claimed).instrument(span).await;
+            live_claimed(&worker, session, answered).instrument(span).await;
             drop((busy, slot));
         });
         tokio::time::timeout(Duration::from_millis(RESUME_MS_MAX), told).await.ok()?.ok()?

@@ -96,6 +96,11 @@ impl Session {
             Phase::Running { claim, .. } if claim == self.claim)
     }
 
+    /// Whether the decision it began with is committed, whatever became of the run in that commit.
+    pub(super) const fn has_said_it(&self) -> bool {
+        !self.carries_word
+    }
+
     /// Adds an event to the next commit, if it can be one.
     pub(super) fn try_gather(&mut self, event: Event) -> Result<(), Reject> {
         let now = self.held.now;

@@ -23,8 +23,8 @@ pub(super) const RECORD: Target = Target {
     seeds: || {
         let mut seeds = Vec::new();
         for stored in lived() {
-            let packed = stored.get(5..).expect("a record");
-            seeds.push(zstd::bulk::decompress(packed, LARGE).expect("of our own making"));
+            let record = Record::decode(&stored).expect("of our own making");
+            seeds.push(serde_json::to_vec(&record).expect("plain JSON"));
             seeds.push(stored);
         }
         seeds
