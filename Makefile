@@ -9,7 +9,7 @@ KILLS ?= 10000
 MINUTES ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test simulate fuzz soak check bench services-up services-down
+.PHONY: help demo run test simulate model fuzz soak check bench services-up services-down
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +27,9 @@ test: ## Run every test, on private Redis and RabbitMQ servers: ARGS=<filter>
 
 simulate: ## Play many seeds of the simulation: SEEDS=1000000 [ARGS="--from N --threads N"]
 	cargo run --locked --release -p portcullis-tests --bin simulate -- --seeds $(SEEDS) $(ARGS)
+
+model: ## Search every state of small worlds, with each guard taken out: [ARGS="--deeper 2"]
+	cargo run --locked --release -p portcullis-model -- $(ARGS)
 
 fuzz: ## Give changed documents to every reader: SECONDS=60 [TARGET=name] [ARGS="--replay FILE"]
 	cargo run --locked --release -p portcullis-tests --bin fuzz -- --seconds $(SECONDS) \

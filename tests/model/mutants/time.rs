@@ -74,10 +74,8 @@ pub const OF_TIME: &[Mutant] = &[
         name: "an unknown outcome is not repeated",
         file: "run/apply/tick.rs",
         guard: r"
-const fn may_retry(call: &Call) -> bool {
     call.traits.effect.may_repeat() && call.tries < TRIES_MAX",
         without: r"
-fn may_retry(call: &Call) -> bool {
     (OUT || call.traits.effect.may_repeat()) && call.tries < TRIES_MAX",
     },
     Mutant {

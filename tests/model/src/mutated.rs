@@ -5,5 +5,5 @@ pub mod proto {
     include!(concat!(env!("OUT_DIR"), "/proto/lib.rs"));
 }
 
-#[path = "checked/mod.rs"]
+#[path = "checked/search.rs"]
 pub mod checked;

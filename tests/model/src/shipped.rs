@@ -2,5 +2,5 @@
 
 pub use portcullis_proto as proto;
 
-#[path = "checked/mod.rs"]
+#[path = "checked/search.rs"]
 pub mod checked;

@@ -45,7 +45,7 @@ pub const VERDICTS: &[Verdict] = &[
     without(&["planned while calls are open"], "mistakes", "I8"),
     without(&["planned under another digest"], "mistakes", "V1"),
     without(&["asked again after a refusal"], "tightened", "D1"),
-    without(&["asked twice"], "mistakes", "V1"),
+    without(&["asked twice"], "mistakes", "D1"),
     without(&["gate closed on a started call"], "mistakes", "I9"),
     without(&["started on a lapsed lease", "start committed before the lease ends"], "slow", "I7"),
     without(

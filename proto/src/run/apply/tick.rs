@@ -72,7 +72,7 @@ pub(super) fn workers_gone(draft: &mut Draft) -> Result<(), Reject> {
     }
 }
 
-const fn may_retry(call: &Call) -> bool {
+fn may_retry(call: &Call) -> bool {
     call.traits.effect.may_repeat() && call.tries < TRIES_MAX
 }
 

@@ -234,7 +234,10 @@ impl World {
     fn hand_over(&mut self, step: &Step, after: &Run) {
         let Some(worker) = step.worker() else { return };
         let held = self.hands[worker].holds();
-        let running = |number: u8| matches!(after.phase, Phase::Running { claim, .. } if claim == claim_id(number));
+        let running = |number: u8| {
+            let wanted = claim_id(number);
+            matches!(after.phase, Phase::Running { claim, .. } if claim == wanted)
+        };
         self.hands[worker] = match (step, held) {
             (Step::Claim(_, cell), _) if running(self.books.claims) => {
                 Hands::Holds { cell: *cell, claim: self.books.claims }

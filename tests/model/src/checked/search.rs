@@ -9,6 +9,7 @@ mod acts;
 mod books;
 mod cast;
 mod menu;
+mod promises;
 mod scenario;
 mod store;
 mod world;
@@ -17,7 +18,7 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use super::proto;
 pub use acts::Act;
-pub use books::PROMISES;
+pub use promises::PROMISES;
 pub use scenario::{SCENARIOS, Scenario};
 pub use world::World;
 
@@ -67,7 +68,9 @@ pub struct Found {
 pub fn search(scenario: &Scenario, steps: usize, threads: usize) -> Found {
     let checker = scenario.clone().checker().threads(threads).target_max_depth(steps + 1);
     let checker = checker.finish_when(HasDiscoveries::Any).spawn_bfs().join();
-    let first = checker.discoveries().into_iter().next();
+    let found = checker.discoveries().into_iter().map(|(promise, path)| (promise, path.into_vec()));
+    // Several may be found in one go; the same one is told each time.
+    let first = found.min_by_key(|(promise, path)| (path.len(), *promise));
     Found {
         scenario: scenario.name,
         states: checker.unique_state_count(),
@@ -86,9 +89,9 @@ pub fn scenario(name: &str) -> &'static Scenario {
     found.unwrap_or_else(|| panic!("no scenario is called `{name}`"))
 }
 
-fn tell(path: stateright::Path<World, Act>) -> Vec<String> {
+fn tell(path: Vec<(World, Option<Act>)>) -> Vec<String> {
     let mut lines = Vec::new();
-    for (world, act) in path.into_vec() {
+    for (world, act) in path {
         let how = world.outline();
         lines.push(match act {
             Some(act) => format!("{how}\n    {act:?}"),
