@@ -38,6 +38,7 @@ on_both_homes! {
     a_parent_waits_parked_for_a_child_that_nobody_answers
     the_hard_cap_holds_while_waiting
     of_twenty_decisions_at_once_exactly_one_counts
+    a_free_slot_goes_on_in_the_commit_of_the_decision
 }
 
 fn line(text: &str) -> serde_json::Value {
@@ -242,5 +243,25 @@ async fn of_twenty_decisions_at_once_exactly_one_counts(kind: Kind) {
     let ran = home.effects.count("gated");
     let approved = run.calls[0].refusal().is_none();
     assert_eq!(ran, usize::from(approved));
+    home.stop().await;
+}
+
+/// The run as it is after the one commit that a decider is answered with.
+async fn a_free_slot_goes_on_in_the_commit_of_the_decision(kind: Kind) {
+    let agent = AgentBuilder::new("asker").step(vec![("asks", line("gated"))]);
+    let home = Home::of(kind, Plan::of(vec![agent])).await;
+    for (verdict, lines) in [(Verdict::Approve, 1), (Verdict::Deny, 0)] {
+        let id = home.start("asker", json!({})).await;
+        home.until(&id, "it parks", |run| run.phase.name() == "waiting").await;
+        let approval = home.asked(&id).await;
+        let told = home.decide(home.signed(&approval, "alice", verdict)).await;
+        let told = told.expect("it counts, however far the run got in that commit");
+        match verdict {
+            Verdict::Approve => assert!(told.run().calls[0].is_started(), "{:?}", told.run()),
+            Verdict::Deny => assert!(told.run().ended().is_some(), "{:?}", told.run()),
+        }
+        let run = home.ended(&id).await;
+        assert_eq!(usize::from(run.calls[0].tries), lines);
+    }
     home.stop().await;
 }

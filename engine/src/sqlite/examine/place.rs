@@ -102,7 +102,7 @@ fn judge_kind(kind: Kind) -> Finding {
     const CHECK: &str = "sqlite-file-system";
     let mend = "put the store on a local disk: `store.url`, or `data_dir`";
     match kind {
-        Kind::Local => Finding::fine(CHECK, "local"),
+        Kind::Local => Finding::fine(CHECK, "no kind that is known to break locks or to be lost"),
         Kind::Network(name) => Finding::fatal(
             CHECK,
             format!("it is {name}"),
