@@ -22,7 +22,7 @@ use crate::life::{Worker, live_claimed, span_of};
 
 /// Who decides waits this long for a worker that thinks, in milliseconds. Then the word is sent by
 /// itself, and the worker finds it said.
-const RESUME_MS_MAX: u64 = 1_000;
+const RESUME_MS_MAX: u64 = 5_000;
 
 /// The free slots of one worker.
 pub(super) struct Hand {
