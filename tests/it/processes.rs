@@ -5,6 +5,7 @@ mod alarm;
 mod approver;
 mod attended;
 mod clocks;
+mod consumers;
 mod decisions;
 mod disk;
 mod doctor;
